@@ -1,0 +1,48 @@
+// The table of leaves of one instruction set, and the run-time choice among those that were compiled in. Every table
+// has the same functions, written once with Highway and compiled once an instruction set (isa_*.cpp); what differs is
+// the register tile.
+//
+//   const Kernels& leaf = kernels_for(best_isa());
+//   std::vector<float> packed(packed_elements(leaf, n, k, taps));
+//   leaf.pack_b({.n = n, .k = k, .src = w, .b_k = n, .b_n = 1, .dst = packed.data()});
+//   leaf.contract({.m = m, .n = n, .k = k, .a = x, .a_rows = {k}, .b = packed.data(), .c = y, .c_rows = {n}});
+//
+// The same table and arguments give the same bits. Tables differ in the last bits: base has no fused multiply-add, and
+// sums over taps are rounded after each product there.
+#pragma once
+#include "target/cpu/kernels/leaves.h"
+#include "target/cpu/kernels/vector_program.h"
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace tilewright::kernels {
+
+enum class Isa : std::uint8_t { base, neon, avx2, avx512 };
+
+struct Kernels {
+  Isa isa;
+  int lanes;  // floats of a vector
+  int mr, nr; // register tile of contract: rows, and columns of a packed panel. Multiples of them make good blocks.
+  void (*contract)(const Contract&);
+  void (*pack_b)(const PackB&);
+  void (*window)(const Window&);
+  void (*run)(const CodeView&, const Frame&); // called through run(leaf, code, frame)
+  void (*copy)(const Copy&);
+  void (*fill)(const Fill&);
+  void (*convert)(const Convert&);
+};
+
+std::string_view name_of(Isa); // "base", "neon", "avx2", "avx512"
+std::optional<Isa> isa_named(std::string_view);
+bool available(Isa);               // compiled in, and this processor and system can run it
+std::vector<Isa> available_isas(); // slowest first; base is always there
+Isa best_isa();
+const Kernels& kernels_for(Isa); // which must be available
+
+// Elements of the buffer that pack_b fills.
+inline std::int64_t packed_elements(const Kernels& leaf, std::int64_t n, std::int64_t k, std::int64_t taps = 1) {
+  return (n + leaf.nr - 1) / leaf.nr * leaf.nr * k * taps;
+}
+
+} // namespace tilewright::kernels

@@ -1,0 +1,152 @@
+// Arguments of the leaves: raw pointers, strides and counts. A leaf knows no tensor, program or nest; whoever calls it
+// has already chosen a block of some 5-50 us and turned indices into offsets. Strides and offsets count elements, not
+// bytes.
+//
+//   contract   C[m, n]   (+)= sum over taps t and k of A[row(m) + tap_offset[t] + k * a_k] * B[t, k, n]
+//   window     out[x, c]  =  reduce over taps t of A[row(x) + tap_offset[t] + c] (* W[weight(t) + c])
+//   both end in an epilogue: a list of steps applied in order to the fp32 result before it is rounded and stored
+//
+// Example: a 3x3 convolution, channels last, one image row of 112 pixels, 32 channels in and 64 out, stride 1, then
+// ReLU:
+//
+//   contract{.m = 112, .n = 64, .k = 32, .taps = 9, .a = &x[y][0][0], .a_rows = {32}, .tap_offset = {(i*W + j)*32 ...},
+//            .b = packed, .c = &out[y][0][0], .c_rows = {64}, .epilogue = {bias, max(0)}}
+//
+// Everything is computed in fp32. A, B, C and operands of the epilogue may be stored as f32, f16 or bf16. Leaves do not
+// throw, do not allocate, and never touch an element that the sums above do not name.
+#pragma once
+#include "support/dtype.h"
+#include <cstdint>
+
+namespace tilewright::kernels {
+
+// Where rows lie: row r starts at table[r] if there is a table, else at r * stride. A table serves rows that are pixels
+// of several image rows, or gathered rows.
+struct Rows {
+  std::int64_t stride = 0;
+  const std::int64_t* table = nullptr;
+};
+
+// x is the value so far, v the operand's element (or the constant a where there is no operand). Plain IEEE fp32; max
+// and min propagate NaN.
+enum class StepOp : std::uint8_t {
+  add,         // x + v
+  sub,         // x - v
+  rsub,        // v - x
+  mul,         // x * v
+  div,         // x / v
+  rdiv,        // v / x
+  max,         // max(x, v)
+  min,         // min(x, v)
+  leaky,       // x < 0 ? v * x : x        (also PReLU: v per column)
+  elu,         // x < 0 ? v * (exp(x) - 1) : x
+  neg,         // -x
+  abs,         // |x|
+  square,      // x * x
+  sqrt,        // sqrt(x)
+  exp,         // exp(x)
+  log,         // log(x)
+  sigmoid,     // 1 / (1 + exp(-x))
+  silu,        // x * sigmoid(x)
+  hardsigmoid, // max(0, min(1, a * x + b))
+  hardswish,   // x * max(0, min(1, a * x + b))
+  tanh,        // tanh(x)
+  erf,         // erf(x)
+  gelu,        // x * 0.5 * (1 + erf(x / sqrt(2)))
+  softplus,    // log(1 + exp(x))
+  round        // to the storage type `dtype` (f16 or bf16) and back: a rounding point
+};
+
+struct EpilogueStep {
+  StepOp op = StepOp::add;
+  const void* operand = nullptr; // null: the constant a
+  DType dtype = DType::f32;      // of the operand (f32, f16, bf16), or the type of a round
+  Rows rows = {};                // stride 0: the same for all rows (a bias)
+  std::int64_t column = 1;       // stride along columns; 0: one value a row
+  float a = 0, b = 0;
+};
+
+struct Epilogue {
+  const EpilogueStep* steps = nullptr;
+  int count = 0;
+};
+
+struct Contract {
+  std::int64_t m = 0, n = 0, k = 0; // m rows, n columns, k products a tap
+  std::int64_t taps = 1;
+  const void* a = nullptr;
+  DType a_type = DType::f32;
+  Rows a_rows = {};
+  std::int64_t a_k = 1;
+  const std::int64_t* tap_offset = nullptr; // [taps]; null: all 0
+  const void* b = nullptr;                  // packed by pack_b, same taps and k; the first panel of this block
+  DType b_type = DType::f32;                // as packed
+  std::int64_t b_panel = 0;                 // elements from a panel to the next; 0: taps * k * nr
+  void* c = nullptr;
+  DType c_type = DType::f32;
+  Rows c_rows = {};
+  std::int64_t c_n = 1;
+  bool accumulate = false; // onto C (its stored values), before the epilogue
+  Epilogue epilogue = {};
+};
+
+// Packs B[t, k, n] = src[tap_offset[t] + k * b_k + n * b_n] into panels [ceil(n / nr)][taps * k][nr] with zeros after
+// n, where nr is the table's. A block may start at any panel: advance the pointer by panels * taps * k * nr. An aligned
+// (64 bytes) dst is faster.
+struct PackB {
+  std::int64_t n = 0, k = 0, taps = 1;
+  const void* src = nullptr;
+  DType src_type = DType::f32;
+  std::int64_t b_k = 0, b_n = 0;
+  const std::int64_t* tap_offset = nullptr; // [taps]; null: all 0
+  void* dst = nullptr;
+  DType dst_type = DType::f32; // f32, f16 or bf16
+};
+
+enum class WindowReduce : std::uint8_t { sum, max, min };
+
+struct Window {
+  std::int64_t x = 0, c = 0, taps = 0;
+  WindowReduce reduce = WindowReduce::sum;
+  const void* a = nullptr;
+  DType a_type = DType::f32;
+  Rows a_rows = {};
+  const std::int64_t* tap_offset = nullptr;    // [taps]
+  const float* w = nullptr;                    // null: no weights
+  std::int64_t w_t = 0;                        // W[t * w_t + c]
+  const std::int64_t* weight_offset = nullptr; // [taps], instead of t * w_t: windows at an edge skip taps
+  void* out = nullptr;
+  DType out_type = DType::f32;
+  Rows out_rows = {};
+  Epilogue epilogue = {};
+};
+
+// dst[r * dst_row + c * dst_column] = src[r * src_row + c * src_column]; elements of 1, 2, 4 or 8 bytes. No overlap.
+struct Copy {
+  std::int64_t rows = 0, columns = 0;
+  int bytes = 4;
+  const void* src = nullptr;
+  std::int64_t src_row = 0, src_column = 1;
+  void* dst = nullptr;
+  std::int64_t dst_row = 0, dst_column = 1;
+};
+
+// Sets dst[r * dst_row + c * dst_column] to the `bytes` low bytes of value.
+struct Fill {
+  std::int64_t rows = 0, columns = 0;
+  int bytes = 4;
+  std::uint64_t value = 0;
+  void* dst = nullptr;
+  std::int64_t dst_row = 0, dst_column = 1;
+};
+
+// Contiguous conversion among f32, f16 and bf16; to nearest even, overflow to infinity, NaN stays NaN.
+struct Convert {
+  std::int64_t count = 0;
+  const void* src = nullptr;
+  DType src_type = DType::f32;
+  void* dst = nullptr;
+  DType dst_type = DType::f32;
+};
+
+} // namespace tilewright::kernels
