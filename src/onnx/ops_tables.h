@@ -1,0 +1,18 @@
+// The operator tables, one a file ops_*.cpp; import.cpp concatenates them.
+#pragma once
+#include "onnx/context.h"
+#include "onnx/import.h"
+
+namespace tilewright::onnx {
+
+std::vector<Operator> elementwise_operators(); // ops_elementwise.cpp
+std::vector<Operator> activation_operators();  // ops_activation.cpp
+std::vector<Operator> shape_operators();       // ops_shape.cpp
+std::vector<Operator> slice_operators();       // ops_slice.cpp
+std::vector<Operator> gather_operators();      // ops_gather.cpp
+std::vector<Operator> scatter_operators();     // ops_scatter.cpp
+std::vector<Operator> reduce_operators();      // ops_reduce.cpp
+std::vector<Operator> matmul_operators();      // ops_matmul.cpp
+std::vector<Operator> select_operators();      // ops_select.cpp: TopK, NonMaxSuppression, OneHot, ...
+
+} // namespace tilewright::onnx
