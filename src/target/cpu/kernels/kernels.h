@@ -2,7 +2,7 @@
 // has the same functions, written once with Highway and compiled once an instruction set (isa_*.cpp); what differs is
 // the register tile.
 //
-//   const Kernels& leaf = kernels_for(best_isa());
+//   const Kernels& leaf = kernels_for(detect_isa());
 //   std::vector<float> packed(packed_elements(leaf, n, k, taps));
 //   leaf.pack_b({.n = n, .k = k, .src = w, .b_k = n, .b_n = 1, .dst = packed.data()});
 //   leaf.contract({.m = m, .n = n, .k = k, .a = x, .a_rows = {k}, .b = packed.data(), .c = y, .c_rows = {n}});
@@ -10,15 +10,12 @@
 // The same table and arguments give the same bits. Tables differ in the last bits: base has no fused multiply-add, and
 // sums over taps are rounded after each product there.
 #pragma once
+#include "machine/isa.h"
 #include "target/cpu/kernels/leaves.h"
 #include "target/cpu/kernels/vector_program.h"
-#include <optional>
-#include <string_view>
 #include <vector>
 
 namespace tilewright::kernels {
-
-enum class Isa : std::uint8_t { base, neon, avx2, avx512 };
 
 struct Kernels {
   Isa isa;
@@ -33,12 +30,10 @@ struct Kernels {
   void (*convert)(const Convert&);
 };
 
-std::string_view name_of(Isa); // "base", "neon", "avx2", "avx512"
-std::optional<Isa> isa_named(std::string_view);
-bool available(Isa);               // compiled in, and this processor and system can run it
-std::vector<Isa> available_isas(); // slowest first; base is always there
-Isa best_isa();
-const Kernels& kernels_for(Isa); // which must be available
+// Which tables there are is decided by machine/isa.h (what this CPU runs) and by the build (what was compiled).
+bool available(Isa);
+std::vector<Isa> available_isas(); // best first, always ends in base
+const Kernels& kernels_for(Isa);   // which must be available
 
 // Elements of the buffer that pack_b fills.
 inline std::int64_t packed_elements(const Kernels& leaf, std::int64_t n, std::int64_t k, std::int64_t taps = 1) {

@@ -26,8 +26,8 @@
 // and body updates (add, mul, min, max, and, or, fold_arg*). With lanes_reduced the last block may be shorter: its
 // lanes accumulate onto the first lanes of the block.
 //
-// Arithmetic is plain IEEE; no contraction. Integers wrap; x // 0 and x mod 0 are 0. min and max propagate NaN. Nothing
-// traps.
+// Arithmetic is plain IEEE; no contraction. Integers wrap, and divide by 0 to 0 (remainders too). min and max propagate
+// NaN. Nothing traps. Lanes past the block's are not touched.
 #pragma once
 #include "support/dtype.h"
 #include <cstdint>
@@ -43,90 +43,52 @@ inline constexpr int max_block = 256;
 enum class Type : std::uint8_t { f32, f64, i32, i64, b8 };
 Type register_type(DType); // f32 for the narrow floats, i32 for i8 and u8, b8 for bool, else the type itself
 
+// clang-format off
 enum class Op : std::uint8_t {
-  // Sources. dtype is the storage type, the result's type is register_type(dtype). With a mask, lanes that are off are
-  // not
-  // touched in memory and get the immediate (load, gather) or stay as they are (store, scatter).
-  constant, // dst = immediate
-  index,    // dst (i64) = Frame::indices[slot] at this lane and step
-  load,     // dst = pointers[slot], lane by lane
-  gather,   // dst = pointers[slot] at a (i64, elements) instead of the lane's stride
-  store,    // pointers[slot] = a, rounded to dtype; integers wrap
-  scatter,  // pointers[slot] at b (i64, elements) = a
+  // Sources and sinks. dtype is the storage type; the register has register_type(dtype). With a mask, lanes that are
+  // off are not touched in memory and get the immediate (load, gather) or stay as they are (store, scatter).
+  constant,   // dst = immediate
+  index,      // dst (i64) = Frame::indices[slot] at this lane and step
+  load,       // dst = pointers[slot], lane by lane
+  gather,     // dst = pointers[slot] at a (i64, elements) instead of the lane's stride
+  store,      // pointers[slot] = a, rounded to dtype; integers wrap
+  scatter,    // pointers[slot] at b (i64, elements) = a
   // Moves
-  copy,   // dst = a
-  select, // dst = a (b8) ? b : c, of `type`
-  cast,   // dst = a of `type` as if stored in dtype and loaded again: float to integer truncates, saturates, NaN is 0;
-          // integer to narrower integer wraps; anything to bool is a != 0; to a float rounds to nearest even
+  copy,       // dst = a
+  select,     // dst = a (b8) ? b : c, of `type`
+  cast,       // dst = a of `type` as if stored in dtype and loaded again. Float to integer truncates and saturates, NaN
+              // is 0; integers to narrower integers wrap; to bool is a != 0; to a float rounds to nearest even.
   // Arithmetic of `type`: dst = a op b
-  add,
-  sub,
-  mul,
-  div, // integers: floor
-  mod, // sign of b (Python's %)
-  rem, // sign of a (C's fmod)
-  min,
-  max,
-  pow,
+  add, sub, mul,
+  div,        // integers: truncates, as C does
+  floor_div,  // rounds down; floats too
+  mod,        // a - floor_div(a, b) * b: the sign of b
+  rem,        // the sign of a (fmod)
+  min, max,
+  pow,        // integers: a negative exponent gives 0, except of 1 and -1
   // Comparisons of `type`, result b8
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,
-  // Bits: integers and b8
-  bit_and,
-  bit_or,
-  bit_xor,
-  bit_not,     // b8: logical
-  shl,         // integers; counts of the width or more give 0
-  shr,         // arithmetic; counts of the width or more give the sign
+  eq, ne, lt, le, gt, ge,
+  // Bits: i32, i64, and b8 (logical)
+  bit_and, bit_or, bit_xor, bit_not,
+  shl,         // i32, i64. Counts of the width or more, or negative ones, give 0
+  shr,         // the sign comes in; such counts give the sign
   shr_logical, // zeros come in
   // Functions of one argument: dst = f(a)
-  neg,
-  abs,
-  sign,
-  floor,
-  ceil,
-  trunc,
-  round, // round: half to even
-  sqrt,
-  exp,
-  log,
-  tanh,
-  erf,
-  sin,
-  cos,
-  tan,
-  asin,
-  acos,
-  atan,
-  sinh,
-  cosh,
-  asinh,
-  acosh,
-  atanh,
-  isnan,
-  isinf, // result b8
-  // Folding a pair: where b is a better value than dst (greater / smaller; the first NaN beats all), dst = b and the
-  // register a
-  // (i64) = the register c (i64). Equal values keep what is there, so ascending indices give the first winner.
-  fold_argmax,
-  fold_argmin,
-  // Horizontal, in section `end` of a program with lanes_reduced: lane 0 of dst = all lanes of a. A sum or product is
-  // the fixed
-  // tree lanes[i] += lanes[i + half], the same on every instruction set.
-  reduce_sum,
-  reduce_prod,
-  reduce_max,
-  reduce_min,
-  reduce_any,
-  reduce_all,
-  reduce_argmax,
-  reduce_argmin, // dst = the winning value of a, and lane 0 of c (i64) = its index from b (i64), smallest if equal
+  neg, abs, sign,
+  floor, ceil, trunc, round,  // round: half to even
+  sqrt, exp, log, tanh, erf,
+  sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh,
+  isnan, isinf,               // result b8
+  // Folding a pair: where b is better than dst (greater or smaller; the first NaN beats all), dst = b and the i64
+  // register a = the i64 register c. Equal values keep what is there, so ascending indices give the first winner.
+  fold_argmax, fold_argmin,
+  // Horizontal, in section `end` of a program with lanes_reduced: lane 0 of dst = all lanes of a, which are destroyed. A
+  // sum or product is the fixed tree lanes[i] op= lanes[i + half], the same on every instruction set.
+  reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_any, reduce_all,
+  reduce_argmax, reduce_argmin, // dst = the best of a; lane 0 of c (i64) = its index from b (i64), the least of equals
   count_
 };
+// clang-format on
 
 struct Instruction {
   Op op = Op::copy;
