@@ -24,6 +24,7 @@
 #include "expr/scalar.h"
 #include "onnx/known.h"
 #include "onnx/model.h"
+#include "support/error.h"
 
 namespace tilewright::onnx {
 
@@ -32,7 +33,10 @@ struct Importing {
   Program program;
   Builder builder{program};
   KnownTensors known;
+  std::unordered_map<TensorId, std::vector<std::optional<Element>>>
+      partial;                                      // of tensors whose pieces are not all known (yet)
   std::unordered_map<std::string, TensorId> values; // by ONNX name, in the scope of the current graph or function
+  std::string prefix;                               // of tensor names: "call/" inside the function of that call
 
   TensorId weight(const Tensor&,
                   const std::string& name); // an initializer or a constant attribute; small ones become known
@@ -110,9 +114,11 @@ public:
   void output(int k, TensorId);
 
 private:
-  friend struct ContextAccess;
+  const tilewright::Tensor& program_tensor(TensorId t) const { return importing_.program.tensor(t); }
   const Attribute* find(std::string_view name) const;
-  void settle(TensorId out); // folds a statement just added, if all it reads is known
+  [[noreturn]] void refuse_unknown(TensorId) const;
+  void check_dims(const std::vector<Size>&) const; // negative, or too many elements
+  void settle(TensorId out);                       // folds a statement just added, if all it reads is known
   Importing& importing_;
   const Node& node_;
   std::string label_;
@@ -122,6 +128,7 @@ private:
 
 // ---- small helpers of many converters
 std::vector<Index> axis_indices(int count, int first = 0); // axis first, first+1, ...
+ScalarRef zero_of(DType stored);                           // of its compute type
 Size count_of(const std::vector<Size>& dims);              // product
 std::string text_of(const std::vector<Size>& dims);        // "[n 3 224 224]"
 // ONNX (NumPy) broadcasting; symbolic extents must be equal or one of them the constant 1. Error(shape) with both

@@ -1,0 +1,496 @@
+#include "onnx/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/error.h"
+
+namespace tilewright::onnx {
+namespace {
+
+// The program inputs and long constants that a tensor is computed from, found by walking back through its producers.
+void collect_sources(const Program& p, const KnownTensors& known, TensorId t, std::set<TensorId>& seen,
+                     std::vector<std::string>& names) {
+  if (known.contains(t) || !seen.insert(t).second) return;
+  const tilewright::Tensor& tensor = p.tensor(t);
+  if (tensor.kind != Kind::intermediate) {
+    names.push_back(tensor.name);
+    return;
+  }
+  for (const auto& node : p.nodes) {
+    if (auto s = std::get_if<Statement>(&node)) {
+      if (s->out != t) continue;
+      for_each_access(*s, [&](const Access& a) { collect_sources(p, known, a.tensor, seen, names); });
+    } else {
+      const auto& o = std::get<Opaque>(node);
+      if (std::find(o.out.begin(), o.out.end(), t) == o.out.end()) continue;
+      for (TensorId in : o.in) collect_sources(p, known, in, seen, names);
+    }
+  }
+}
+
+std::vector<std::byte> copied(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
+
+bool aligned(std::span<const std::byte> bytes, DType d) {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % bytes_of(d) == 0;
+}
+
+} // namespace
+
+// ---------------------------------------------------------------------------------------------------- weights
+
+TensorId Importing::weight(const Tensor& t, const std::string& name) {
+  if (!t.dtype) {
+    throw Error(Code::unsupported, name, fmt::format("a constant of {} elements", element_name(t.element)));
+  }
+  std::size_t need = static_cast<std::size_t>(t.count) * bytes_of(*t.dtype);
+  if (t.bytes.size() != need) {
+    throw Error(Code::model, name,
+                fmt::format("{} bytes of data for {} elements of {}", t.bytes.size(), t.count, name_of(*t.dtype)));
+  }
+  TensorId id;
+  if (aligned(t.bytes, *t.dtype)) {
+    id = builder.tensor(name, *t.dtype, {t.dims.begin(), t.dims.end()}, Kind::weight);
+    program.tensor(id).data = t.bytes;
+    program.tensor(id).owner = t.owner;
+  } else {
+    id = builder.weight(name, *t.dtype, t.dims, copied(t.bytes));
+  }
+  if (t.count <= known_limit) known[id] = decode(*t.dtype, t.bytes, t.count);
+  return id;
+}
+
+// ---------------------------------------------------------------------------------------------------- the node
+
+Context::Context(Importing& importing, const Node& node, std::string label, int opset)
+    : importing_(importing), node_(node), label_(std::move(label)), opset_(opset) {
+  importing_.builder.place = tilewright::Place{0, 0, label_};
+}
+
+void Context::unsupported(const std::string& what) const { throw Error(Code::unsupported, label_, what); }
+
+void Context::fail(Code code, const std::string& message, const std::string& hint) const {
+  throw Error(code, label_, fmt::format("{}: {}", node_.op_type, message), hint);
+}
+
+// ---------------------------------------------------------------------------------------------------- inputs
+
+int Context::inputs() const {
+  std::size_t n = node_.inputs.size();
+  while (n > 0 && node_.inputs[n - 1].empty()) --n;
+  return static_cast<int>(n);
+}
+
+bool Context::has(int i) const {
+  return i >= 0 && static_cast<std::size_t>(i) < node_.inputs.size() &&
+         !node_.inputs[static_cast<std::size_t>(i)].empty();
+}
+
+TensorId Context::input(int i) const {
+  if (!has(i)) fail(Code::model, fmt::format("input {} is missing", i));
+  return importing_.values.at(std::string(node_.inputs[static_cast<std::size_t>(i)]));
+}
+
+std::vector<Size> Context::dims(TensorId t) const { return importing_.program.tensor(t).dims; }
+DType Context::dtype(TensorId t) const { return importing_.program.tensor(t).dtype; }
+int Context::rank(TensorId t) const { return static_cast<int>(importing_.program.tensor(t).dims.size()); }
+
+int Context::axis(std::int64_t given, int rank) const {
+  if (given < -rank || given >= rank) fail(Code::shape, fmt::format("axis {} of a tensor of rank {}", given, rank));
+  return static_cast<int>(given < 0 ? given + rank : given);
+}
+
+// ---------------------------------------------------------------------------------------------------- known elements
+
+const Elements* Context::known(TensorId t) const {
+  auto found = importing_.known.find(t);
+  return found == importing_.known.end() ? nullptr : &found->second;
+}
+
+void Context::refuse_unknown(TensorId t) const {
+  std::set<TensorId> seen;
+  std::vector<std::string> names;
+  collect_sources(importing_.program, importing_.known, t, seen, names);
+  const std::string& tensor = importing_.program.tensor(t).name;
+  if (names.empty()) unsupported(fmt::format("its shape needs '{}', which is no size expression", tensor));
+  unsupported(fmt::format("its shape depends on the values of input '{}'", fmt::join(names, "', '")));
+}
+
+std::vector<Size> Context::sizes(TensorId t) const {
+  if (is_float(dtype(t)))
+    fail(Code::type, fmt::format("'{}' is {}, integers are needed", program_tensor(t).name, name_of(dtype(t))));
+  const Elements* e = known(t);
+  if (!e) refuse_unknown(t);
+  std::vector<Size> result;
+  for (const Element& x : *e) result.push_back(x.size);
+  return result;
+}
+
+std::vector<std::int64_t> Context::integers(TensorId t) const {
+  std::vector<std::int64_t> result;
+  for (const Size& s : sizes(t)) {
+    if (!s.is_constant()) {
+      unsupported(fmt::format("'{}' must be constant and is {}", program_tensor(t).name, s.text()));
+    }
+    result.push_back(s.constant());
+  }
+  return result;
+}
+
+std::vector<double> Context::reals(TensorId t) const {
+  const Elements* e = known(t);
+  if (!e) refuse_unknown(t);
+  std::vector<double> result;
+  for (const Element& x : *e) {
+    if (!x.is_constant())
+      unsupported(fmt::format("'{}' must be constant and depends on a size", program_tensor(t).name));
+    result.push_back(x.real ? *x.real
+                            : static_cast<double>(x.size.constant()) / static_cast<double>(x.over.constant()));
+  }
+  return result;
+}
+
+TensorId Context::constant(const std::string& hint, DType d, std::vector<Size> dims, Elements elements) {
+  TensorId t;
+  if (std::all_of(elements.begin(), elements.end(), [](const Element& e) { return e.is_constant(); })) {
+    std::vector<std::int64_t> extents;
+    for (const Size& s : dims) extents.push_back(s.constant());
+    t = builder().weight(hint, d, extents, encode(d, elements));
+  } else {
+    t = builder().tensor(hint, d, dims);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      std::vector<Index> at = unravel(constant_index(static_cast<std::int64_t>(i)), dims);
+      builder().piece(t, at, {}, literal(elements[i], d), Reducer::none, {}, nullptr, std::string(node_.op_type));
+    }
+  }
+  if (elements.size() <= static_cast<std::size_t>(known_limit)) importing_.known[t] = std::move(elements);
+  return t;
+}
+
+// ---------------------------------------------------------------------------------------------------- attributes
+
+const Attribute* Context::find(std::string_view name) const {
+  read_.emplace(name);
+  return find_attribute(node_, name);
+}
+
+namespace {
+
+template <class T> const T* value_of(const Context& c, const Attribute* a) {
+  if (!a) return nullptr;
+  auto v = std::get_if<T>(&a->value);
+  if (!v) c.fail(Code::model, fmt::format("attribute {} is {}", a->name, kind_name(a->kind)));
+  return v;
+}
+
+template <class T> T required(const Context& c, std::string_view name, std::optional<T> otherwise) {
+  if (!otherwise) c.fail(Code::model, fmt::format("attribute {} is missing", name));
+  return *std::move(otherwise);
+}
+
+} // namespace
+
+bool Context::has_attr(std::string_view name) const { return find_attribute(node_, name) != nullptr; }
+
+std::int64_t Context::int_attr(std::string_view name, std::optional<std::int64_t> otherwise) const {
+  auto v = value_of<std::int64_t>(*this, find(name));
+  return v ? *v : required(*this, name, otherwise);
+}
+
+double Context::real_attr(std::string_view name, std::optional<double> otherwise) const {
+  auto v = value_of<float>(*this, find(name));
+  return v ? static_cast<double>(*v) : required(*this, name, otherwise);
+}
+
+std::string Context::text_attr(std::string_view name, std::optional<std::string> otherwise) const {
+  auto v = value_of<std::string_view>(*this, find(name));
+  return v ? std::string(*v) : required(*this, name, std::move(otherwise));
+}
+
+std::vector<std::int64_t> Context::ints_attr(std::string_view name,
+                                             std::optional<std::vector<std::int64_t>> otherwise) const {
+  auto v = value_of<std::vector<std::int64_t>>(*this, find(name));
+  return v ? *v : required(*this, name, std::move(otherwise));
+}
+
+std::vector<double> Context::reals_attr(std::string_view name, std::optional<std::vector<double>> otherwise) const {
+  auto v = value_of<std::vector<float>>(*this, find(name));
+  return v ? std::vector<double>(v->begin(), v->end()) : required(*this, name, std::move(otherwise));
+}
+
+std::vector<std::string> Context::texts_attr(std::string_view name,
+                                             std::optional<std::vector<std::string>> otherwise) const {
+  auto v = value_of<std::vector<std::string_view>>(*this, find(name));
+  return v ? std::vector<std::string>(v->begin(), v->end()) : required(*this, name, std::move(otherwise));
+}
+
+const Tensor* Context::tensor_attr(std::string_view name) const {
+  auto v = value_of<std::shared_ptr<const Tensor>>(*this, find(name));
+  return v ? v->get() : nullptr;
+}
+
+void Context::ignore_attr(std::string_view name) const { read_.emplace(name); }
+
+std::vector<std::string> Context::unread_attributes() const {
+  std::vector<std::string> result;
+  for (const Attribute& a : node_.attributes) {
+    if (!read_.contains(a.name)) result.emplace_back(a.name);
+  }
+  return result;
+}
+
+// ---------------------------------------------------------------------------------------------------- statements
+
+std::string Context::name(int output) const {
+  auto k = static_cast<std::size_t>(output);
+  std::string own = k < node_.outputs.size() && !node_.outputs[k].empty() ? std::string(node_.outputs[k])
+                                                                          : fmt::format("{}.{}", label_, output);
+  return importing_.prefix + own;
+}
+
+std::string Context::name(const std::string& part) const { return name(0) + "." + part; }
+
+ScalarRef Context::read(TensorId t, std::vector<Index> at, ScalarRef otherwise) {
+  if (const Elements* e = known(t); e && e->size() == 1 && !otherwise) return literal(e->front(), dtype(t));
+  return builder().read(t, std::move(at), std::move(otherwise));
+}
+
+ScalarRef Context::read_broadcast(TensorId t, const std::vector<Size>& out) {
+  return read(t, broadcast_index(dims(t), out, axis_indices(static_cast<int>(out.size()))));
+}
+
+void Context::check_dims(const std::vector<Size>& dims) const {
+  std::int64_t count = 1;
+  for (const Size& s : dims) {
+    if (s.range().high < 0) fail(Code::shape, fmt::format("a negative extent: {}", text_of(dims)));
+    if (s.is_constant() && s.constant() > 0) count = checked_mul(count, s.constant());
+  }
+}
+
+TensorId Context::map(const std::string& hint, DType d, std::vector<Size> dims, ScalarRef body, ScalarRef guard) {
+  return reduce(hint, d, std::move(dims), std::move(body), Reducer::none, {}, std::move(guard));
+}
+
+TensorId Context::reduce(const std::string& hint, DType d, std::vector<Size> axes, ScalarRef body, Reducer reducer,
+                         std::vector<AxisId> reduced, ScalarRef guard) {
+  check_dims(axes);
+  TensorId t = builder().statement(hint, d, std::move(axes), std::move(body), reducer, std::move(reduced),
+                                   std::move(guard), std::string(node_.op_type));
+  settle(t);
+  return t;
+}
+
+TensorId Context::tensor(const std::string& hint, DType d, std::vector<Size> dims) {
+  check_dims(dims);
+  return builder().tensor(hint, d, std::move(dims));
+}
+
+void Context::piece(TensorId out, std::vector<Index> at, std::vector<Size> axes, ScalarRef body, Reducer reducer,
+                    std::vector<AxisId> reduced, ScalarRef guard) {
+  for (const Size& s : axes) {
+    if (s == Size(0)) return; // an empty piece writes nothing
+  }
+  builder().piece(out, std::move(at), std::move(axes), std::move(body), reducer, std::move(reduced), std::move(guard),
+                  std::string(node_.op_type));
+  settle(out);
+}
+
+// Folds the statement just added where all it reads is known. A tensor of several pieces is known once all its elements
+// are.
+void Context::settle(TensorId out) {
+  const auto& s = std::get<Statement>(program().nodes.back());
+  const tilewright::Tensor& tensor = program().tensor(out);
+  std::int64_t count = 1;
+  for (const Size& extent : tensor.dims) {
+    if (!extent.is_constant() || extent.constant() > known_limit) return;
+    count *= extent.constant();
+    if (count > known_limit) return;
+  }
+  bool all = true;
+  for_each_access(s, [&](const Access& a) { all = all && importing_.known.contains(a.tensor); });
+  if (!all) return;
+  auto elements = fold(program(), importing_.known, s);
+  if (!elements) return;
+  auto& partial = importing_.partial[out];
+  partial.resize(static_cast<std::size_t>(count));
+  std::vector<AxisId> parallel = parallel_axes(s);
+  std::vector<std::int64_t> at(s.axes.size(), 0);
+  for (std::size_t i = 0; i < elements->size(); ++i) {
+    auto rest = static_cast<std::int64_t>(i);
+    for (std::size_t k = parallel.size(); k-- > 0;) {
+      auto a = static_cast<std::size_t>(parallel[k]);
+      at[a] = rest % s.axes[a].constant();
+      rest /= s.axes[a].constant();
+    }
+    std::int64_t linear = 0;
+    for (std::size_t dim = 0; dim < s.at.size(); ++dim) {
+      auto p = fold(program(), importing_.known, s.at[dim], at);
+      if (!p) return;
+      linear = linear * tensor.dims[dim].constant() + *p;
+    }
+    partial[static_cast<std::size_t>(linear)] = (*elements)[i];
+  }
+  if (!std::all_of(partial.begin(), partial.end(), [](const auto& e) { return e.has_value(); })) return;
+  Elements whole;
+  for (auto& e : partial) whole.push_back(*e);
+  importing_.known[out] = std::move(whole);
+  importing_.partial.erase(out);
+}
+
+void Context::opaque(const std::string& op, std::vector<TensorId> in, std::vector<TensorId> out, Reference reference) {
+  program().nodes.push_back(Opaque{op, std::move(in), std::move(out),
+                                   std::make_shared<const Reference>(std::move(reference)),
+                                   tilewright::Place{0, 0, label_}});
+}
+
+TensorId Context::view(const std::string& hint, TensorId t, std::vector<Size> dims, std::vector<Index> at,
+                       ScalarRef otherwise) {
+  for (Index& index : at) index = simplify(index, dims);
+  if (count_of(dims) == Size(0)) return map(hint, dtype(t), dims, zero_of(dtype(t)));
+  return map(hint, dtype(t), dims, read(t, std::move(at), std::move(otherwise)));
+}
+
+TensorId Context::transpose(const std::string& hint, TensorId t, const std::vector<int>& perm) {
+  std::vector<Size> in = dims(t), out;
+  std::vector<Index> at(in.size());
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    out.push_back(in[static_cast<std::size_t>(perm[i])]);
+    at[static_cast<std::size_t>(perm[i])] = axis_index(static_cast<AxisId>(i));
+  }
+  return view(hint, t, out, at);
+}
+
+// Dims are matched in groups of equal products, so that only dims that really mix are linearised:
+// [n 12 64] -> [n 768] reads [n, c // 64, c % 64].
+TensorId Context::reshape(const std::string& hint, TensorId t, const std::vector<Size>& out) {
+  std::vector<Size> in = dims(t);
+  if (in == out) return t;
+  if (count_of(in) != count_of(out)) {
+    fail(Code::shape, fmt::format("{} has another number of elements than {}", text_of(in), text_of(out)));
+  }
+  std::vector<Index> at(in.size(), constant_index(0));
+  if (count_of(in) == Size(0)) return view(hint, t, out, at);
+  std::size_t i = 0, j = 0;
+  while (i < in.size() || j < out.size()) {
+    std::size_t i0 = i, j0 = j;
+    Size a = 1, b = 1;
+    auto take_in = [&] { a = a * in[i++]; };
+    auto take_out = [&] { b = b * out[j++]; };
+    if (i < in.size())
+      take_in();
+    else
+      take_out();
+    while (a != b) {
+      if (j < out.size() && (i == in.size() || divides(b, a)))
+        take_out();
+      else if (i < in.size())
+        take_in();
+      else
+        take_out();
+    }
+    std::vector<Index> axes = axis_indices(static_cast<int>(j - j0), static_cast<int>(j0));
+    Index linear = linear_index(
+        axes, {out.begin() + static_cast<std::ptrdiff_t>(j0), out.begin() + static_cast<std::ptrdiff_t>(j)});
+    std::vector<Index> part =
+        unravel(linear, {in.begin() + static_cast<std::ptrdiff_t>(i0), in.begin() + static_cast<std::ptrdiff_t>(i)});
+    std::copy(part.begin(), part.end(), at.begin() + static_cast<std::ptrdiff_t>(i0));
+  }
+  return view(hint, t, out, at);
+}
+
+TensorId Context::cast_to(const std::string& hint, TensorId t, DType d) {
+  if (dtype(t) == d) return t;
+  std::vector<Size> extents = dims(t);
+  return map(hint, d, extents, cast(read(t, axis_indices(rank(t))), d));
+}
+
+// ---------------------------------------------------------------------------------------------------- outputs
+
+int Context::outputs() const { return static_cast<int>(node_.outputs.size()); }
+
+bool Context::wants(int k) const { return k < outputs() && !node_.outputs[static_cast<std::size_t>(k)].empty(); }
+
+void Context::output(int k, TensorId t) {
+  if (wants(k)) importing_.values[std::string(node_.outputs[static_cast<std::size_t>(k)])] = t;
+}
+
+// ---------------------------------------------------------------------------------------------------- helpers
+
+ScalarRef zero_of(DType d) {
+  if (d == DType::boolean) return boolean(false);
+  return is_float(d) ? number(0, compute_type(d)) : integer(0, compute_type(d));
+}
+
+std::vector<Index> axis_indices(int count, int first) {
+  std::vector<Index> result;
+  for (int i = 0; i < count; ++i) result.push_back(axis_index(first + i));
+  return result;
+}
+
+Size count_of(const std::vector<Size>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), Size(1), [](const Size& a, const Size& b) { return a * b; });
+}
+
+std::string text_of(const std::vector<Size>& dims) {
+  std::vector<std::string> words;
+  for (const Size& s : dims) words.push_back(s.text());
+  return fmt::format("[{}]", fmt::join(words, ", "));
+}
+
+std::vector<Size> broadcast(const Context& c, const std::vector<Size>& a, const std::vector<Size>& b) {
+  std::size_t n = std::max(a.size(), b.size());
+  std::vector<Size> result(n, Size(1));
+  for (std::size_t i = 0; i < n; ++i) {
+    Size x = i + a.size() >= n ? a[i + a.size() - n] : Size(1), y = i + b.size() >= n ? b[i + b.size() - n] : Size(1);
+    if (x != y && x != Size(1) && y != Size(1)) {
+      c.fail(Code::shape,
+             fmt::format("{} and {} do not broadcast: {} is not known to equal {}", text_of(a), text_of(b), x.text(),
+                         y.text()),
+             x.is_constant() && y.is_constant() ? "" : "give one of them a value with --size");
+    }
+    result[i] = x == Size(1) ? y : x;
+  }
+  return result;
+}
+
+std::vector<Index> broadcast_index(const std::vector<Size>& dims, const std::vector<Size>& out,
+                                   const std::vector<Index>& axes) {
+  std::vector<Index> at;
+  std::size_t skip = out.size() - dims.size();
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    bool repeated = dims[i] == Size(1) && out[i + skip] != Size(1);
+    at.push_back(repeated || dims[i] == Size(1) ? constant_index(0) : axes[i + skip]);
+  }
+  return at;
+}
+
+Index linear_index(const std::vector<Index>& at, const std::vector<Size>& dims) {
+  Index linear = constant_index(0);
+  Size stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] != Size(1)) linear = linear + stride * at[i];
+    stride = stride * dims[i];
+  }
+  return linear;
+}
+
+std::vector<Index> unravel(const Index& linear, const std::vector<Size>& dims) {
+  std::vector<Index> at(dims.size());
+  Size inner = 1;
+  std::size_t first = 0; // the outermost dim that is not 1 needs no remainder
+  while (first < dims.size() && dims[first] == Size(1)) ++first;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] == Size(1)) {
+      at[i] = constant_index(0);
+      continue;
+    }
+    Index q = inner == Size(1) ? linear : floor_div(linear, inner);
+    at[i] = i == first ? q : floor_mod(q, dims[i]);
+    inner = inner * dims[i];
+  }
+  return at;
+}
+
+} // namespace tilewright::onnx
