@@ -55,21 +55,21 @@ std::vector<UnitId> units_of(const Machine& machine, UnitKind kind) {
   return units;
 }
 
-const UnitRate* rate_for(const Machine& machine, UnitId unit, DType a) {
+const UnitRate* rate_for(const Machine& machine, UnitId unit, DType a, std::optional<DType> out) {
   for (const UnitRate& rate : machine.units[static_cast<std::size_t>(unit)].rates)
-    if (!rate.types || rate.types->a == a) return &rate;
+    if (!rate.types || (rate.types->a == a && (!out || rate.types->out == *out))) return &rate;
   return nullptr;
 }
 
-std::optional<UnitId> unit_for(const Machine& machine, UnitKind kind, DType a) {
+std::optional<UnitId> unit_for(const Machine& machine, UnitKind kind, DType a, std::optional<DType> out) {
   for (UnitId unit : units_of(machine, kind))
-    if (!machine.units[static_cast<std::size_t>(unit)].rounds_operands && rate_for(machine, unit, a)) return unit;
+    if (!machine.units[static_cast<std::size_t>(unit)].rounds_operands && rate_for(machine, unit, a, out)) return unit;
   return std::nullopt;
 }
 
 double operations_per_second(const Machine& machine, UnitId unit, DType a) {
   const UnitRate* rate = rate_for(machine, unit, a);
-  return rate ? rate->per_clock * machine.units[static_cast<std::size_t>(unit)].clock * machine.core.count : 0;
+  return rate ? rate->per_clock * rate->clock * machine.core.count : 0;
 }
 
 double bytes_per_second(const Machine& machine, LevelId id, Direction direction, int cores) {
@@ -84,10 +84,13 @@ double seconds_for(const Machine& machine, LevelId level, double bytes, Directio
 }
 
 double seconds_for(const Machine& machine, UnitId unit, DType a, double operations, double utilisation) {
+  const UnitRate* rate = rate_for(machine, unit, a);
+  return rate ? seconds_for(machine, *rate, operations, utilisation) : std::numeric_limits<double>::infinity();
+}
+
+double seconds_for(const Machine& machine, const UnitRate& rate, double operations, double utilisation) {
   TW_ASSERT(utilisation > 0 && utilisation <= 1);
-  const double rate = operations_per_second(machine, unit, a);
-  if (rate <= 0) return std::numeric_limits<double>::infinity();
-  return operations / (rate * utilisation);
+  return operations / (rate.per_clock * rate.clock * machine.core.count * utilisation);
 }
 
 double balance(const Machine& machine, UnitId unit, DType a, LevelId level) {

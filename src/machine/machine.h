@@ -90,6 +90,7 @@ struct UnitRate {
   std::array<int, 3> shape = {1, 1, 1}; // m, n, k
   int n_step = 0;                       // when positive, n may be any multiple of it up to shape[1]
   double per_clock = 0;
+  double clock = 0;  // sustained under this load: matrix instructions run into the power limit
   double energy = 0; // an operation
   friend bool operator==(const UnitRate&, const UnitRate&) = default;
 };
@@ -97,7 +98,6 @@ struct UnitRate {
 struct Unit {
   std::string name;
   UnitKind kind = UnitKind::fma;
-  double clock = 0;             // sustained under load of this unit; tensor cores run into the power limit
   double latency = 0;           // from an instruction to one that needs its result
   int warps = 1;                // that issue one instruction together
   bool asynchronous = false;    // issued, then waited for
@@ -175,15 +175,17 @@ std::optional<LevelId> level_named(const Machine&, std::string_view);
 std::vector<LevelId> path_to(const Machine&, LevelId);  // from the root to that level, both included
 int instances_below(const Machine&, LevelId child);     // of a child in one instance of its parent, rounded up
 std::vector<UnitId> units_of(const Machine&, UnitKind); // preferred first
-std::optional<UnitId> unit_for(const Machine&, UnitKind, DType a); // first of that kind that takes a, exactly
-const UnitRate* rate_for(const Machine&, UnitId, DType a);         // null if the unit has no such instruction
-double operations_per_second(const Machine&, UnitId, DType a);     // of the whole machine; 0 if it has none
+std::optional<UnitId> unit_for(const Machine&, UnitKind, DType a,
+                               std::optional<DType> out = {});                            // the first that takes it
+const UnitRate* rate_for(const Machine&, UnitId, DType a, std::optional<DType> out = {}); // null: no such instruction
+double operations_per_second(const Machine&, UnitId, DType a); // of the whole machine; 0 if it has none
 
 // ---- roofline
 enum class Direction : std::uint8_t { down, up };
 double bytes_per_second(const Machine&, LevelId, Direction = Direction::down, int cores = 0); // 0 cores: all
 double seconds_for(const Machine&, LevelId, double bytes, Direction = Direction::down, int cores = 0);
 double seconds_for(const Machine&, UnitId, DType a, double operations, double utilisation = 1); // infinite if it cannot
+double seconds_for(const Machine&, const UnitRate&, double operations, double utilisation = 1);
 double balance(const Machine&, UnitId, DType a, LevelId); // operations a byte at which unit and level take equally long
 
 // ---- text form; see docs/machines.md
