@@ -1,0 +1,408 @@
+#include "onnx/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "onnx/context.h"
+#include "onnx/order.h"
+#include "onnx/prune.h"
+#include "onnx/symbols.h"
+#include "support/error.h"
+
+namespace tilewright::onnx {
+namespace {
+
+std::string label_of(const Node& node) {
+  if (!node.name.empty()) return std::string(node.name);
+  for (std::string_view out : node.outputs) {
+    if (!out.empty()) return std::string(out);
+  }
+  return std::string(node.op_type);
+}
+
+bool is_plain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+
+// What one refused node adds to the one error.
+struct Problem {
+  std::string where, what, hint;
+};
+
+class Importer {
+public:
+  Importer(const Model& model, const ImportOptions& options) : model_(model), options_(options) {}
+
+  Program run() {
+    make_inputs();
+    make_initializers(model_.graph);
+    for (const ValueInfo& v : model_.graph.values) declared_[std::string(v.name)] = &v.type;
+    for (const ValueInfo& v : model_.graph.outputs) declared_[std::string(v.name)] = &v.type;
+    std::vector<std::string_view> wanted;
+    for (const ValueInfo& v : model_.graph.outputs) wanted.push_back(v.name);
+    convert_nodes(model_.graph.nodes, wanted);
+    report();
+    make_outputs();
+    return prune(std::move(now_.program), now_.known);
+  }
+
+private:
+  // ---- inputs and weights
+
+  void make_inputs() {
+    now_.program.name = model_.graph.name.empty() ? "model" : std::string(model_.graph.name);
+    std::set<std::string_view> initialized;
+    for (const Tensor& t : model_.graph.initializers) initialized.insert(t.name);
+    Symbols symbols(model_.graph, options_.sizes);
+    std::vector<std::pair<const ValueInfo*, std::vector<Size>>> inputs;
+    for (const ValueInfo& v : model_.graph.inputs) {
+      if (initialized.contains(v.name) || options_.constants.contains(std::string(v.name))) continue;
+      if (check_input(v)) inputs.emplace_back(&v, symbols.dims(v));
+    }
+    symbols.finish();
+    now_.program.sizes = symbols.declarations();
+    for (auto& [v, dims] : inputs) {
+      TensorId t = now_.builder.tensor(std::string(v->name), *dtype_of_element(v->type.element), dims, Kind::input);
+      now_.program.inputs.push_back(t);
+      define(v->name, t);
+    }
+    make_constants();
+  }
+
+  bool check_input(const ValueInfo& v) {
+    std::string what;
+    if (!v.type.is_tensor())
+      what = fmt::format("an input of type {}", describe(v.type));
+    else if (!dtype_of_element(v.type.element))
+      what = fmt::format("an input of {}", element_name(v.type.element));
+    else if (!v.type.ranked)
+      what = "an input of unknown rank";
+    if (!what.empty()) problems_.push_back({fmt::format("input '{}'", v.name), what, {}});
+    return what.empty();
+  }
+
+  void make_constants() {
+    for (const auto& [name, array] : options_.constants) {
+      auto is = [&](const ValueInfo& v) { return v.name == name; };
+      if (std::none_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), is)) {
+        throw Error(Code::option, name, "no input has this name");
+      }
+      std::vector<std::byte> bytes(array.data, array.data + array.bytes());
+      if (array.count() <= known_limit) {
+        Elements elements = decode(array.dtype, bytes, array.count());
+        TensorId t = now_.builder.weight(name, array.dtype, array.dims, std::move(bytes));
+        now_.known[t] = std::move(elements);
+        define(name, t);
+      } else {
+        define(name, now_.builder.weight(name, array.dtype, array.dims, std::move(bytes)));
+      }
+    }
+  }
+
+  void make_initializers(const Graph& graph) {
+    for (std::string_view name : graph.sparse_initializers) {
+      problems_.push_back({fmt::format("initializer '{}'", name), "a sparse initializer", {}});
+    }
+    for (const Tensor& t : graph.initializers) {
+      if (options_.constants.contains(std::string(t.name))) continue;
+      if (!waiting_.emplace(std::string(t.name), &t).second) {
+        throw Error(Code::model, std::string(t.name), "two initializers have this name");
+      }
+    }
+  }
+
+  void define(std::string_view name, TensorId t) {
+    if (!now_.values.emplace(std::string(name), t).second) {
+      throw Error(Code::model, std::string(name), "two values have this name");
+    }
+  }
+
+  // ---- nodes
+
+  // Makes the weights that a node reads; false where an input came from a node that was refused.
+  bool inputs_ready(const Node& node, const std::string& label) {
+    for (std::string_view in : node.inputs) {
+      std::string name(in);
+      if (name.empty() || now_.values.contains(name)) continue;
+      if (refused_.contains(name)) return false;
+      auto t = waiting_.find(name);
+      if (t == waiting_.end()) {
+        if (unusable_input(name)) return false;
+        throw Error(Code::model, label, fmt::format("reads '{}', which nothing writes", name));
+      }
+      now_.values[name] = now_.weight(*t->second, now_.prefix + name);
+    }
+    return true;
+  }
+
+  bool unusable_input(const std::string& name) const {
+    const auto& in = model_.graph.inputs;
+    return depth_ == 0 && std::any_of(in.begin(), in.end(), [&](const ValueInfo& v) { return v.name == name; });
+  }
+
+  void convert_nodes(const std::vector<Node>& nodes, const std::vector<std::string_view>& wanted) {
+    for (const Node* node : live_order(nodes, wanted)) convert(*node);
+  }
+
+  void convert(const Node& node) {
+    std::string label = now_.prefix + label_of(node);
+    const Function* function = find_function(node);
+    int opset = static_cast<int>(node.opset);
+    const Operator* op =
+        function ? nullptr : find_operator(is_plain(node.domain) ? "" : node.domain, node.op_type, opset);
+    try {
+      bool branch = !function && is_plain(node.domain) && node.op_type == "If";
+      if (!function && !op && !branch) refuse_operator(node, label, opset);
+      if (!inputs_ready(node, label)) return refuse(node);
+      if (function) return call(*function, node, label);
+      if (branch) return choose(node, label, opset);
+      Context c(now_, node, label, opset);
+      op->convert(c);
+      for (const std::string& name : c.unread_attributes()) {
+        c.unsupported(fmt::format("attribute {}", name));
+      }
+      check_declared(c, node);
+    } catch (const Error& e) {
+      if (e.code != Code::unsupported) throw e.at(label);
+      problems_.push_back({fmt::format("'{}' ({}, opset {})", label, full_name(node), opset), e.message, e.hint});
+      refuse(node);
+    }
+  }
+
+  static std::string full_name(const Node& node) {
+    return is_plain(node.domain) ? std::string(node.op_type) : fmt::format("{}.{}", node.domain, node.op_type);
+  }
+
+  [[noreturn]] void refuse_operator(const Node& node, const std::string& label, int opset) const {
+    if (is_plain(node.domain) && opset < oldest_opset) {
+      throw Error(Code::unsupported, label, fmt::format("operator sets before {}", oldest_opset));
+    }
+    if (is_plain(node.domain) && opset > newest_opset) {
+      throw Error(Code::unsupported, label, fmt::format("operator sets after {}", newest_opset));
+    }
+    throw Error(Code::unsupported, label, "this operator");
+  }
+
+  void refuse(const Node& node) {
+    for (std::string_view out : node.outputs) refused_.insert(std::string(out));
+  }
+
+  // ---- functions and branches: their nodes are converted in place, under a scope of their own
+
+  const Function* find_function(const Node& node) const {
+    for (const Function& f : model_.functions) {
+      if (f.name == node.op_type && plain_domain(f.domain) == plain_domain(node.domain) && f.overload == node.overload)
+        return &f;
+    }
+    return nullptr;
+  }
+
+  // Attributes of the call replace references to them; what the call does not give has its default, or is absent.
+  static Node bound(const Node& inner, const Node& call, const Function& f) {
+    Node copy = inner;
+    copy.attributes.clear();
+    for (const Attribute& a : inner.attributes) {
+      if (a.ref_attr_name.empty()) {
+        copy.attributes.push_back(a);
+        continue;
+      }
+      const Attribute* given = find_attribute(call, a.ref_attr_name);
+      for (const Attribute& d : f.defaults) {
+        if (!given && d.name == a.ref_attr_name) given = &d;
+      }
+      if (!given) continue;
+      copy.attributes.push_back(*given);
+      copy.attributes.back().name = a.name;
+    }
+    return copy;
+  }
+
+  struct Scope {
+    std::unordered_map<std::string, TensorId> values;
+    std::unordered_map<std::string, const Tensor*> waiting;
+    std::set<std::string> refused;
+    std::unordered_map<std::string, const Type*> declared;
+    std::string prefix;
+  };
+
+  Scope enter(const std::string& label) {
+    if (++depth_ > 50) throw Error(Code::model, label, "functions are nested too deep, or call themselves");
+    Scope outer{now_.values, waiting_, refused_, declared_, now_.prefix};
+    now_.prefix = label + "/";
+    declared_.clear();
+    return outer;
+  }
+
+  void leave(Scope outer) {
+    --depth_;
+    now_.values = std::move(outer.values);
+    waiting_ = std::move(outer.waiting);
+    refused_ = std::move(outer.refused);
+    declared_ = std::move(outer.declared);
+    now_.prefix = std::move(outer.prefix);
+  }
+
+  void call(const Function& f, const Node& node, const std::string& label) {
+    if (node.inputs.size() > f.inputs.size()) throw Error(Code::model, label, "more inputs than its function has");
+    Scope outer = enter(label);
+    now_.values.clear();
+    waiting_.clear();
+    std::vector<Node> nodes;
+    for (const Node& inner : f.nodes) nodes.push_back(bound(inner, node, f));
+    std::set<std::string> absent;
+    for (std::size_t i = 0; i < f.inputs.size(); ++i) {
+      bool given = i < node.inputs.size() && !node.inputs[i].empty();
+      if (given)
+        now_.values[std::string(f.inputs[i])] = outer.values.at(std::string(node.inputs[i]));
+      else
+        absent.insert(std::string(f.inputs[i]));
+    }
+    for (Node& inner : nodes) { // an optional input that the call leaves out is left out inside, too
+      for (std::string_view& in : inner.inputs) {
+        if (absent.contains(std::string(in))) in = {};
+      }
+    }
+    convert_nodes(nodes, {f.outputs.begin(), f.outputs.end()});
+    give_results(node, {f.outputs.begin(), f.outputs.end()}, std::move(outer), label);
+  }
+
+  // If with a condition that is known: the branch taken.
+  void choose(const Node& node, const std::string& label, int opset) {
+    Context c(now_, node, label, opset);
+    const Elements* condition = c.known(c.input(0));
+    if (!condition || condition->size() != 1 || !condition->front().is_constant()) {
+      c.unsupported("a condition that is not known before the model runs");
+    }
+    const Graph* branch = graph_of(node, condition->front().size == Size(0) ? "else_branch" : "then_branch");
+    if (!branch) c.fail(Code::model, "a branch is missing");
+    Scope outer = enter(label);
+    for (const Tensor& t : branch->initializers) {
+      now_.values.erase(std::string(t.name));
+      waiting_[std::string(t.name)] = &t;
+    }
+    std::vector<std::string_view> results;
+    for (const ValueInfo& v : branch->outputs) results.push_back(v.name);
+    convert_nodes(branch->nodes, results);
+    give_results(node, results, std::move(outer), label);
+  }
+
+  void give_results(const Node& node, const std::vector<std::string_view>& results, Scope outer,
+                    const std::string& label) {
+    std::vector<TensorId> made;
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k].empty()) {
+        made.push_back(-1);
+        continue;
+      }
+      if (k >= results.size()) throw Error(Code::model, label, "more outputs than its function has");
+      std::string name(results[k]);
+      if (auto t = waiting_.find(name); !now_.values.contains(name) && t != waiting_.end()) {
+        now_.values[name] = now_.weight(*t->second, now_.prefix + name);
+      }
+      auto found = now_.values.find(name);
+      made.push_back(found == now_.values.end() ? -1 : found->second);
+    }
+    leave(std::move(outer));
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      if (node.outputs[k].empty()) continue;
+      if (made[k] < 0)
+        refused_.insert(std::string(node.outputs[k]));
+      else
+        now_.values[std::string(node.outputs[k])] = made[k];
+    }
+  }
+
+  // ---- declared types
+
+  void check_declared(const Context& c, const Node& node) const {
+    for (std::string_view out : node.outputs) {
+      if (out.empty()) continue;
+      auto made = now_.values.find(std::string(out));
+      if (made == now_.values.end()) c.fail(Code::internal, fmt::format("'{}' was not made", out));
+      auto declared = declared_.find(std::string(out));
+      if (declared != declared_.end()) check_type(c, out, made->second, *declared->second);
+    }
+  }
+
+  static void check_type(const Context& c, std::string_view name, TensorId t, const Type& type) {
+    if (!type.is_tensor()) return;
+    if (auto d = dtype_of_element(type.element); d && *d != c.dtype(t)) {
+      c.fail(Code::type, fmt::format("'{}' is {} and declared as {}", name, name_of(c.dtype(t)), name_of(*d)));
+    }
+    if (!type.ranked) return;
+    std::vector<Size> dims = c.dims(t);
+    bool agree = dims.size() == type.dims.size();
+    for (std::size_t i = 0; agree && i < dims.size(); ++i) {
+      agree = !type.dims[i].fixed() || !dims[i].is_constant() || dims[i].constant() == type.dims[i].value;
+    }
+    if (!agree)
+      c.fail(Code::shape, fmt::format("'{}' has shape {} and is declared as {}", name, text_of(dims), describe(type)));
+  }
+
+  // ---- the end
+
+  void report() const {
+    if (problems_.empty()) return;
+    std::string where = problems_.size() == 1 ? problems_[0].where : fmt::format("{} places", problems_.size());
+    std::string text, hint;
+    for (const Problem& p : problems_) {
+      text +=
+          problems_.size() == 1 ? fmt::format("not supported: {}", p.what) : fmt::format("\n  {}: {}", p.where, p.what);
+      if (hint.empty()) hint = p.hint;
+    }
+    if (problems_.size() > 1) text = "not supported:" + text;
+    throw Error(Code::unsupported, where, text, hint);
+  }
+
+  // Every output is a tensor of its own name that a statement writes; one that is an input under its own name stays
+  // that.
+  void make_outputs() {
+    if (model_.graph.outputs.empty()) throw Error(Code::model, model_.file, "the model has no outputs");
+    for (const ValueInfo& v : model_.graph.outputs) {
+      std::string name(v.name);
+      if (auto t = waiting_.find(name); !now_.values.contains(name) && t != waiting_.end()) {
+        now_.values[name] = now_.weight(*t->second, name);
+      }
+      auto found = now_.values.find(name);
+      if (found == now_.values.end()) throw Error(Code::model, name, "nothing writes this output");
+      now_.program.outputs.push_back(output_tensor(name, found->second));
+    }
+  }
+
+  TensorId output_tensor(const std::string& name, TensorId t) {
+    tilewright::Tensor& tensor = now_.program.tensor(t);
+    bool taken = std::find(now_.program.outputs.begin(), now_.program.outputs.end(), t) != now_.program.outputs.end();
+    auto known = now_.known.find(t);
+    bool constant = tensor.kind == Kind::weight || (known != now_.known.end() && all_constant(known->second));
+    if (tensor.name == name && !constant && !taken) return t;
+    if (tensor.name == name) tensor.name = name + ".value";
+    std::vector<Size> dims = tensor.dims;
+    DType d = tensor.dtype;
+    now_.builder.place = tilewright::Place{0, 0, name};
+    ScalarRef body =
+        count_of(dims) == Size(0) ? zero_of(d) : now_.builder.read(t, axis_indices(static_cast<int>(dims.size())));
+    TensorId copy = now_.builder.statement(name, d, dims, body);
+    now_.program.tensor(copy).name = name;
+    return copy;
+  }
+
+  static bool all_constant(const Elements& e) {
+    return std::all_of(e.begin(), e.end(), [](const Element& x) { return x.is_constant(); });
+  }
+
+  const Model& model_;
+  const ImportOptions& options_;
+  Importing now_;
+  std::unordered_map<std::string, const Tensor*> waiting_; // initializers that no node has read yet
+  std::unordered_map<std::string, const Type*> declared_;
+  std::set<std::string> refused_; // values that a refused node would have made
+  std::vector<Problem> problems_;
+  int depth_ = 0;
+};
+
+} // namespace
+
+Program import_onnx(const Model& model, const ImportOptions& options) { return Importer(model, options).run(); }
+
+} // namespace tilewright::onnx
