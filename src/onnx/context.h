@@ -71,6 +71,7 @@ public:
   std::vector<double> reals(TensorId) const;          // constant elements of any dtype
   std::vector<Size> sizes_of_input(int i) const { return sizes(input(i)); }
   TensorId constant(const std::string& hint, DType, std::vector<Size> dims, Elements); // a tensor with these elements
+  TensorId weight(const Tensor& t, const std::string& hint) { return importing_.weight(t, hint); }
 
   // ---- attributes (reading one marks it as understood)
   bool has_attr(std::string_view name) const;

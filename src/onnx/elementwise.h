@@ -1,0 +1,17 @@
+// One map over all inputs of a node, broadcast to a common shape.
+//
+//   elementwise(c, [](Args a) { return binary(Op::add, a[0], a[1]); });
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "onnx/context.h"
+
+namespace tilewright::onnx {
+
+using Body = std::function<ScalarRef(const std::vector<ScalarRef>&)>;
+// The result has the dtype of the first input unless another is given.
+void elementwise(Context&, const Body&, std::optional<DType> result = {});
+
+} // namespace tilewright::onnx
