@@ -24,6 +24,10 @@ namespace tilewright {
 
 using Binding = std::map<std::string, std::int64_t>;                           // the value of each symbol
 struct Interval { std::int64_t low = 0, high = INT64_MAX; };                    // inclusive; saturates at the ends of i64
+Interval operator+(Interval, Interval);
+Interval operator*(Interval, Interval);
+Interval floor_div(Interval, Interval);                                          // by a divisor that is not zero
+Interval floor_mod(Interval, Interval);
 using Ranges = std::map<std::string, Interval>;                                 // a symbol that is absent: 0..2^31
 
 class Size {
@@ -69,6 +73,7 @@ class Size {
 inline Size ceil_div(const Size& a, const Size& b) { return floor_div(a + b - 1, b); }
 bool divides(const Size& divisor, const Size& value, Size* quotient = nullptr);   // true only if provable
 
+void split_terms(const Size& value, const Size& divisor, Size& quotient, Size& rest);  // value == divisor*quotient + rest, term by term
 bool at_least(const Size& a, const Size& b, const Ranges& = {});                  // true only if a >= b is provable for all sizes in range
 
 // Plain 64-bit helpers with the same rounding, for evaluated values.

@@ -209,6 +209,13 @@ Size max(const Size& a, const Size& b) {
   return extreme(Atom::max, a, b);
 }
 
+void split_terms(const Size& value, const Size& divisor, Size& quotient, Size& rest) {
+  if (divisor == Size(0)) division_by_zero(value);
+  const Division d = divide(value, divisor);
+  quotient = d.quotient;
+  rest = d.rest;
+}
+
 bool divides(const Size& divisor, const Size& value, Size* quotient) {
   if (divisor == Size(0)) return false;
   if (divisor == Size(-1)) return quotient ? (*quotient = -value, true) : true;

@@ -42,36 +42,6 @@ std::int64_t divide_ends(std::int64_t a, std::int64_t positive) {
   return positive == plus_infinity ? (a < 0 ? -1 : 0) : floor_div_i64(a, positive);
 }
 
-Interval multiply(Interval a, Interval b) {
-  const std::int64_t corners[] = {multiply_ends(a.low, b.low), multiply_ends(a.low, b.high),
-                                  multiply_ends(a.high, b.low), multiply_ends(a.high, b.high)};
-  return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
-}
-
-// A divisor is not zero, so a low end of 0 counts as 1.
-Interval divide(Interval a, Interval b) {
-  if (b.high <= 0 && b.low < 0)
-    return divide({negate_end(a.high), negate_end(a.low)}, {negate_end(b.high), negate_end(b.low)});
-  if (b.low < 0) {
-    const std::int64_t size = std::max(a.low < 0 ? negate_end(a.low) : a.low, a.high < 0 ? negate_end(a.high) : a.high);
-    return {negate_end(size), size};
-  }
-  b.low = std::max<std::int64_t>(b.low, 1);
-  b.high = std::max(b.high, b.low);
-  return {std::min(divide_ends(a.low, b.low), divide_ends(a.low, b.high)),
-          std::max(divide_ends(a.high, b.low), divide_ends(a.high, b.high))};
-}
-
-Interval remainder(Interval a, Interval b) {
-  if (b.low < 0)
-    return {std::min<std::int64_t>(0, b.low + 1),
-            std::max<std::int64_t>(0, b.high > 0 && finite(b.high) ? b.high - 1 : b.high)};
-  if (a.low >= 0 && a.high < std::max<std::int64_t>(b.low, 1)) return a;
-  std::int64_t high = finite(b.high) ? std::max<std::int64_t>(b.high - 1, 0) : b.high;
-  if (a.low >= 0) high = std::min(high, a.high);
-  return {0, high};
-}
-
 Interval range_of_atom(const Atom& atom, const Ranges& ranges, Interval absent) {
   if (atom.op == Atom::symbol) {
     auto found = ranges.find(atom.name);
@@ -79,8 +49,8 @@ Interval range_of_atom(const Atom& atom, const Ranges& ranges, Interval absent) 
   }
   const Interval a = range_of(atom.a, ranges, absent), b = range_of(atom.b, ranges, absent);
   switch (atom.op) {
-  case Atom::div: return divide(a, b);
-  case Atom::mod: return remainder(a, b);
+  case Atom::div: return floor_div(a, b);
+  case Atom::mod: return floor_mod(a, b);
   case Atom::min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
   default: return {std::max(a.low, b.low), std::max(a.high, b.high)};
   }
@@ -162,12 +132,44 @@ private:
 
 } // namespace
 
+Interval operator+(Interval a, Interval b) { return {add_ends(a.low, b.low), add_ends(a.high, b.high)}; }
+
+Interval operator*(Interval a, Interval b) {
+  const std::int64_t corners[] = {multiply_ends(a.low, b.low), multiply_ends(a.low, b.high),
+                                  multiply_ends(a.high, b.low), multiply_ends(a.high, b.high)};
+  return {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
+}
+
+// A divisor is not zero, so a low end of 0 counts as 1.
+Interval floor_div(Interval a, Interval b) {
+  if (b.high <= 0 && b.low < 0)
+    return floor_div({negate_end(a.high), negate_end(a.low)}, {negate_end(b.high), negate_end(b.low)});
+  if (b.low < 0) {
+    const std::int64_t size = std::max(a.low < 0 ? negate_end(a.low) : a.low, a.high < 0 ? negate_end(a.high) : a.high);
+    return {negate_end(size), size};
+  }
+  b.low = std::max<std::int64_t>(b.low, 1);
+  b.high = std::max(b.high, b.low);
+  return {std::min(divide_ends(a.low, b.low), divide_ends(a.low, b.high)),
+          std::max(divide_ends(a.high, b.low), divide_ends(a.high, b.high))};
+}
+
+Interval floor_mod(Interval a, Interval b) {
+  if (b.low < 0)
+    return {std::min<std::int64_t>(0, b.low + 1),
+            std::max<std::int64_t>(0, b.high > 0 && finite(b.high) ? b.high - 1 : b.high)};
+  if (a.low >= 0 && a.high < std::max<std::int64_t>(b.low, 1)) return a;
+  std::int64_t high = finite(b.high) ? std::max<std::int64_t>(b.high - 1, 0) : b.high;
+  if (a.low >= 0) high = std::min(high, a.high);
+  return {0, high};
+}
+
 Interval range_of(const Size& s, const Ranges& ranges, Interval absent) {
   Interval sum{s.offset(), s.offset()};
   for (const Monomial& term : s.terms()) {
     Interval product{term.coefficient, term.coefficient};
-    for (const AtomRef& atom : term.atoms) product = multiply(product, range_of_atom(*atom, ranges, absent));
-    sum = {add_ends(sum.low, product.low), add_ends(sum.high, product.high)};
+    for (const AtomRef& atom : term.atoms) product = product * range_of_atom(*atom, ranges, absent);
+    sum = sum + product;
   }
   return sum;
 }
