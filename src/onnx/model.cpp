@@ -55,6 +55,10 @@ bool is_element(int type) { return type >= 0 && type < static_cast<int>(element_
 template <class T> const T* value_of(const Node& node, std::string_view name, Attribute::Kind kind) {
   const Attribute* attribute = find_attribute(node, name);
   if (!attribute) return nullptr;
+  if (!attribute->ref_attr_name.empty())
+    throw Error(Code::model, describe(node),
+                fmt::format("attribute {} refers to attribute {} of a function, but the node is in none",
+                            in_quotes(name), in_quotes(attribute->ref_attr_name)));
   if (attribute->kind != kind || !std::holds_alternative<T>(attribute->value))
     throw Error(Code::model, describe(node),
                 fmt::format("attribute {} is {} where {} is expected", in_quotes(name), kind_name(attribute->kind),
