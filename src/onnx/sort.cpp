@@ -1,4 +1,4 @@
-#include "onnx/order.h"
+#include "onnx/sort.h"
 
 #include "onnx/wire.h"
 #include "support/error.h"
