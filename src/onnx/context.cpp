@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "expr/sizes.h"
 #include "support/error.h"
 
 namespace tilewright::onnx {
@@ -152,6 +153,32 @@ std::vector<double> Context::reals(TensorId t) const {
   return result;
 }
 
+Interval Context::range(const Size& s) const { return s.range(ranges_of(importing_.program)); }
+
+bool Context::assume_at_most(const Size& a, const Size& b) {
+  Size room = b - a;
+  if (range(room).low >= 0) return true;
+  // room = k * symbol + c: the symbol is bounded from one side.
+  if (room.terms().size() != 1 || room.terms()[0].atoms.size() != 1) return false;
+  std::vector<std::string> names;
+  room.collect_symbols(names);
+  std::int64_t k = room.terms()[0].coefficient, c = room.offset();
+  if (names.size() != 1 || room != Size(k) * Size::symbol(names[0]) + c) return false;
+  for (SizeDecl& decl : program().sizes) {
+    if (decl.name != names[0]) continue;
+    Interval tight = decl.range;
+    if (k < 0)
+      tight.high = std::min(tight.high, floor_div_i64(c, -k));
+    else
+      tight.low = std::max(tight.low, ceil_div_i64(-c, k));
+    if (tight.low > tight.high) return false;
+    decl.range = tight;
+    decl.ranged = true;
+    return true;
+  }
+  return false;
+}
+
 TensorId Context::constant(const std::string& hint, DType d, std::vector<Size> dims, Elements elements) {
   TensorId t;
   if (std::all_of(elements.begin(), elements.end(), [](const Element& e) { return e.is_constant(); })) {
@@ -255,6 +282,23 @@ std::string Context::name(const std::string& part) const { return name(0) + "." 
 ScalarRef Context::read(TensorId t, std::vector<Index> at, ScalarRef otherwise) {
   if (const Elements* e = known(t); e && e->size() == 1 && !otherwise) return literal(e->front(), dtype(t));
   return builder().read(t, std::move(at), std::move(otherwise));
+}
+
+Index Context::element_index(TensorId t, std::vector<Index> at) {
+  Index index = constant_index(0);
+  index.terms.push_back({1, std::make_shared<const Access>(Access{t, std::move(at), nullptr})});
+  return index;
+}
+
+// i below zero becomes i + extent, without a choice: i - extent * (i // 2^62), whose quotient is -1 or 0.
+Index Context::gather_index(TensorId t, std::vector<Index> at, const Size& extent) {
+  Index element = element_index(t, std::move(at));
+  if (const Elements* e = known(t)) {
+    auto inside = [](const Element& x) { return x.size.range().low >= 0; };
+    if (e->size() == 1) return constant_index(inside(e->front()) ? e->front().size : e->front().size + extent);
+    if (std::all_of(e->begin(), e->end(), inside)) return element;
+  }
+  return element - extent * floor_div(element, Size(std::int64_t{1} << 62));
 }
 
 ScalarRef Context::read_broadcast(TensorId t, const std::vector<Size>& out) {

@@ -35,8 +35,8 @@ struct Importing {
   KnownTensors known;
   std::unordered_map<TensorId, std::vector<std::optional<Element>>>
       partial;                                      // of tensors whose pieces are not all known (yet)
-  std::unordered_map<std::string, TensorId> values; // by ONNX name, in the scope of the current graph or function
-  std::string prefix;                               // of tensor names: "call/" inside the function of that call
+  std::unordered_map<std::string, TensorId> values; // by ONNX name, in the scope of the current graph
+  std::string prefix;                               // of tensor names: "choice/" inside a branch of that node
 
   TensorId weight(const Tensor&,
                   const std::string& name); // an initializer or a constant attribute; small ones become known
@@ -72,6 +72,10 @@ public:
   std::vector<Size> sizes_of_input(int i) const { return sizes(input(i)); }
   TensorId constant(const std::string& hint, DType, std::vector<Size> dims, Elements); // a tensor with these elements
   TensorId weight(const Tensor& t, const std::string& hint) { return importing_.weight(t, hint); }
+  Interval range(const Size&) const; // over the ranges of the program's sizes
+  // Whether a <= b holds for all sizes; where it does not, but would if one size had a tighter range, the size gets
+  // that range: a model that reads x[:, :seq] of 512 columns is one whose seq is at most 512.
+  bool assume_at_most(const Size& a, const Size& b);
 
   // ---- attributes (reading one marks it as understood)
   bool has_attr(std::string_view name) const;
@@ -91,7 +95,11 @@ public:
   std::string name(int output = 0) const;          // the ONNX name of an output, as a hint
   std::string name(const std::string& part) const; // of a helper tensor: "y.max"
   ScalarRef read(TensorId, std::vector<Index> at,
-                 ScalarRef otherwise = nullptr); // a literal where one element is known
+                 ScalarRef otherwise = nullptr);        // a literal where one element is known
+  Index element_index(TensorId, std::vector<Index> at); // an element of an integer tensor, used as an index
+  // The same for an index as ONNX has it: one below zero counts from the end. Out of range is an error when the program
+  // runs.
+  Index gather_index(TensorId, std::vector<Index> at, const Size& extent);
   ScalarRef read_broadcast(TensorId,
                            const std::vector<Size>& out); // at axes 0..rank-1 of out, aligned right, dims of 1 repeated
   TensorId map(const std::string& hint, DType, std::vector<Size> dims, ScalarRef body, ScalarRef guard = nullptr);

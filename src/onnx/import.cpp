@@ -7,8 +7,9 @@
 #include <set>
 
 #include "onnx/context.h"
-#include "onnx/order.h"
+#include "onnx/functions.h"
 #include "onnx/prune.h"
+#include "onnx/sort.h"
 #include "onnx/symbols.h"
 #include "support/error.h"
 
@@ -24,6 +25,30 @@ std::string label_of(const Node& node) {
 }
 
 bool is_plain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
+
+void collect_reads(const Node& node, std::set<std::string_view>& names) {
+  names.insert(node.inputs.begin(), node.inputs.end());
+  for (const Attribute& a : node.attributes) {
+    auto graph = std::get_if<std::shared_ptr<const Graph>>(&a.value);
+    if (!graph || !*graph) continue;
+    for (const Node& inner : (*graph)->nodes) collect_reads(inner, names);
+    for (const ValueInfo& v : (*graph)->outputs) names.insert(v.name);
+  }
+}
+
+// The nodes (in an order in which each follows what it reads) that the wanted values need.
+std::vector<const Node*> live_nodes(const std::vector<Node>& nodes, const std::vector<std::string_view>& wanted) {
+  std::set<std::string_view> names(wanted.begin(), wanted.end());
+  std::vector<const Node*> live;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    auto read = [&](std::string_view out) { return !out.empty() && names.contains(out); };
+    if (std::none_of(node->outputs.begin(), node->outputs.end(), read)) continue;
+    live.push_back(&*node);
+    collect_reads(*node, names);
+  }
+  std::reverse(live.begin(), live.end());
+  return live;
+}
 
 // What one refused node adds to the one error.
 struct Problem {
@@ -142,20 +167,18 @@ private:
   }
 
   void convert_nodes(const std::vector<Node>& nodes, const std::vector<std::string_view>& wanted) {
-    for (const Node* node : live_order(nodes, wanted)) convert(*node);
+    for (const Node* node : live_nodes(nodes, wanted)) convert(*node);
   }
 
   void convert(const Node& node) {
     std::string label = now_.prefix + label_of(node);
-    const Function* function = find_function(node);
     int opset = static_cast<int>(node.opset);
     const Operator* op =
         function ? nullptr : find_operator(is_plain(node.domain) ? "" : node.domain, node.op_type, opset);
     try {
-      bool branch = !function && is_plain(node.domain) && node.op_type == "If";
-      if (!function && !op && !branch) refuse_operator(node, label, opset);
+      bool branch = is_plain(node.domain) && node.op_type == "If";
+      if (!op && !branch) refuse_operator(node, label, opset);
       if (!inputs_ready(node, label)) return refuse(node);
-      if (function) return call(*function, node, label);
       if (branch) return choose(node, label, opset);
       Context c(now_, node, label, opset);
       op->convert(c);
@@ -188,35 +211,7 @@ private:
     for (std::string_view out : node.outputs) refused_.insert(std::string(out));
   }
 
-  // ---- functions and branches: their nodes are converted in place, under a scope of their own
-
-  const Function* find_function(const Node& node) const {
-    for (const Function& f : model_.functions) {
-      if (f.name == node.op_type && plain_domain(f.domain) == plain_domain(node.domain) && f.overload == node.overload)
-        return &f;
-    }
-    return nullptr;
-  }
-
-  // Attributes of the call replace references to them; what the call does not give has its default, or is absent.
-  static Node bound(const Node& inner, const Node& call, const Function& f) {
-    Node copy = inner;
-    copy.attributes.clear();
-    for (const Attribute& a : inner.attributes) {
-      if (a.ref_attr_name.empty()) {
-        copy.attributes.push_back(a);
-        continue;
-      }
-      const Attribute* given = find_attribute(call, a.ref_attr_name);
-      for (const Attribute& d : f.defaults) {
-        if (!given && d.name == a.ref_attr_name) given = &d;
-      }
-      if (!given) continue;
-      copy.attributes.push_back(*given);
-      copy.attributes.back().name = a.name;
-    }
-    return copy;
-  }
+  // ---- branches: their nodes are converted in place, under a scope of their own
 
   struct Scope {
     std::unordered_map<std::string, TensorId> values;
@@ -227,7 +222,7 @@ private:
   };
 
   Scope enter(const std::string& label) {
-    if (++depth_ > 50) throw Error(Code::model, label, "functions are nested too deep, or call themselves");
+    if (++depth_ > 50) throw Error(Code::model, label, "branches are nested too deep");
     Scope outer{now_.values, waiting_, refused_, declared_, now_.prefix};
     now_.prefix = label + "/";
     declared_.clear();
@@ -241,30 +236,6 @@ private:
     refused_ = std::move(outer.refused);
     declared_ = std::move(outer.declared);
     now_.prefix = std::move(outer.prefix);
-  }
-
-  void call(const Function& f, const Node& node, const std::string& label) {
-    if (node.inputs.size() > f.inputs.size()) throw Error(Code::model, label, "more inputs than its function has");
-    Scope outer = enter(label);
-    now_.values.clear();
-    waiting_.clear();
-    std::vector<Node> nodes;
-    for (const Node& inner : f.nodes) nodes.push_back(bound(inner, node, f));
-    std::set<std::string> absent;
-    for (std::size_t i = 0; i < f.inputs.size(); ++i) {
-      bool given = i < node.inputs.size() && !node.inputs[i].empty();
-      if (given)
-        now_.values[std::string(f.inputs[i])] = outer.values.at(std::string(node.inputs[i]));
-      else
-        absent.insert(std::string(f.inputs[i]));
-    }
-    for (Node& inner : nodes) { // an optional input that the call leaves out is left out inside, too
-      for (std::string_view& in : inner.inputs) {
-        if (absent.contains(std::string(in))) in = {};
-      }
-    }
-    convert_nodes(nodes, {f.outputs.begin(), f.outputs.end()});
-    give_results(node, {f.outputs.begin(), f.outputs.end()}, std::move(outer), label);
   }
 
   // If with a condition that is known: the branch taken.
@@ -295,7 +266,7 @@ private:
         made.push_back(-1);
         continue;
       }
-      if (k >= results.size()) throw Error(Code::model, label, "more outputs than its function has");
+      if (k >= results.size()) throw Error(Code::model, label, "more outputs than its branch has");
       std::string name(results[k]);
       if (auto t = waiting_.find(name); !now_.values.contains(name) && t != waiting_.end()) {
         now_.values[name] = now_.weight(*t->second, now_.prefix + name);
@@ -403,6 +374,10 @@ private:
 
 } // namespace
 
-Program import_onnx(const Model& model, const ImportOptions& options) { return Importer(model, options).run(); }
+Program import_onnx(const Model& model, const ImportOptions& options) {
+  Model whole = inline_functions(model);
+  sort_nodes(whole.graph, whole.file);
+  return Importer(whole, options).run();
+}
 
 } // namespace tilewright::onnx

@@ -306,8 +306,9 @@ Maybe reduced_point(const Folder& folder, const Statement& s, std::vector<std::i
       at[a] = rest % extent;
       rest /= extent;
     }
-    auto v = folder.of(s.body);
-    if (!v) return {};
+    auto v = folder.of(s.body), exists = s.guard ? folder.of(s.guard) : Element::of(Size(1));
+    if (!v || !exists || !exists->is_constant()) return {};
+    if (exists->size == Size(0)) continue;
     state = state ? merge(s.reducer, *state, *v, d) : settled(*v, d);
     if (!state) return {};
   }
@@ -338,7 +339,8 @@ std::optional<std::int64_t> fold(const Program& p, const KnownTensors& known, co
 }
 
 std::optional<Elements> fold(const Program& p, const KnownTensors& known, const Statement& s) {
-  if (s.guard || s.reducer == Reducer::argmax || s.reducer == Reducer::argmin) return {};
+  if ((s.guard && s.reducer == Reducer::none) || s.reducer == Reducer::argmax || s.reducer == Reducer::argmin)
+    return {};
   std::vector<std::size_t> parallel;
   std::int64_t points = 1, reductions = 1;
   for (std::size_t a = 0; a < s.axes.size(); ++a) {
