@@ -126,14 +126,17 @@ int vector_registers(Isa isa) { return isa == Isa::avx512 || isa == Isa::neon ? 
 
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
+  std::string implementer, part;
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(':');
-    if (colon == std::string::npos || line.compare(0, 10, "model name") != 0) continue;
-    const std::size_t from = line.find_first_not_of(" \t", colon + 1);
-    const std::size_t to = line.find_last_not_of(" \t");
-    if (from != std::string::npos) return line.substr(from, to - from + 1);
+    const std::size_t from = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    if (from == std::string::npos) continue;
+    const std::string value = line.substr(from, line.find_last_not_of(" \t") - from + 1);
+    if (line.starts_with("model name")) return value;
+    if (line.starts_with("CPU implementer")) implementer = value; // ARM has no names, only numbers
+    if (line.starts_with("CPU part")) part = value;
   }
-  return "unknown";
+  return implementer.empty() ? "unknown" : "ARM " + implementer + " " + part;
 }
 
 } // namespace tilewright

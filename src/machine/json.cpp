@@ -152,6 +152,7 @@ Unit read_unit(Form& form, double core_clock) {
   unit.warps = static_cast<int>(form.integer_or("warps", 1, 64, 1));
   unit.asynchronous = form.flag_or("asynchronous", false);
   unit.rounds_operands = form.flag_or("rounds_operands", false);
+  if (form.has("needs")) unit.needs = form.choice("needs", {"vnni", "bf16"});
   read_places(form, "a_from", unit.a_registers, unit.a_scratch);
   read_places(form, "b_from", unit.b_registers, unit.b_scratch);
   for (Form& rate : form.forms("rates")) unit.rates.push_back(read_unit_rate(rate, clock));
@@ -253,6 +254,7 @@ Ordered json_of(const Unit& unit) {
               {"warps", unit.warps},
               {"asynchronous", unit.asynchronous}};
   if (unit.rounds_operands) out["rounds_operands"] = true;
+  if (!unit.needs.empty()) out["needs"] = unit.needs;
   out["a_from"] = places(unit.a_registers, unit.a_scratch);
   out["b_from"] = places(unit.b_registers, unit.b_scratch);
   out["source"] = name_of(unit.source);
