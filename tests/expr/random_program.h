@@ -1,0 +1,558 @@
+// Random small programs for property tests, and inputs for them.
+//
+//   std::mt19937_64 random(seed);
+//   Program p = random_program(random);                    // verifies; 1 to 6 statements, extents 1 to 7
+//   Values given = random_inputs(p, random);               // of every input and weight, at the default sizes
+//   evaluate(p, given, default_sizes(p), Evaluation::typed);
+//
+// They hold maps, all reducers, windows with `else`, strides, quotients and remainders, gathers, guards, selects, casts,
+// pieces and several dtypes. Values stay moderate (a bound is carried along and values are damped), nothing is divided by
+// zero, no logarithm or root leaves its domain, and an argmax always has a candidate: results are finite and defined.
+// `smooth` leaves out what turns a rounding error into another answer (comparisons, rounding, integer casts and argmax of
+// computed floats): then two correct evaluations agree up to small multiples of the rounding errors of the dtypes involved.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "expr/evaluate.h"
+#include "expr/program.h"
+#include "expr/scalar.h"
+
+namespace tilewright::testing {
+
+struct RandomOptions {
+  int statements = 0;        // 0: 1 to 6
+  int max_extent = 7;
+  bool smooth = false;
+  bool narrow = true;        // f16, bf16, f8, i8, u8 beside f32, f64, i32, i64, bool
+  bool doubles = true;       // f64
+  bool free_sizes = true;    // some sizes are symbols with a default; else all are fixed numbers
+  bool gathers = true, windows = true, pieces = true, guards = true;
+};
+
+using Random = std::mt19937_64;
+
+// The free sizes at their defaults.
+inline Binding default_sizes(const Program& p) {
+  Binding binding;
+  for (const SizeDecl& s : p.sizes)
+    if (s.value && s.value->is_constant() && s.range.low != s.range.high) binding[s.name] = s.value->constant();
+  return binding;
+}
+
+class RandomProgram {
+ public:
+  RandomProgram(Random& random, RandomOptions options) : random_(random), o_(options) {}
+
+  Program make() {
+    p_.name = "random";
+    for (int i = below(3) + 4; i > 0; --i) declare_size();
+    for (int n = o_.statements > 0 ? o_.statements : 1 + below(6); n > 0; --n) {
+      const int kind = below(10);
+      if (o_.pieces && kind == 0) make_pieces();
+      else make_statement(kind < 5);
+    }
+    std::vector<bool> read(p_.tensors.size(), false);
+    for (const auto& node : p_.nodes)
+      for_each_access(std::get<Statement>(node), [&](const Access& a) { read[at(a.tensor)] = true; });
+    for (std::size_t t = 0; t < p_.tensors.size(); ++t)
+      if (p_.tensors[t].kind == Kind::intermediate && !read[t]) p_.outputs.push_back(static_cast<TensorId>(t));
+    return std::move(p_);
+  }
+
+ private:
+  struct Extent { std::string name; Size value; std::int64_t number; };
+  struct Fact { double bound = 1; bool exact = true; };                 // of a tensor; exact: no rounding error in it
+  struct Value { ScalarRef s; double bound; bool exact; };
+  struct Point { std::vector<int> which; std::vector<Size> extents; };   // the axes of a statement: positions in extents_
+
+  Random& random_;
+  RandomOptions o_;
+  Program p_;
+  std::vector<Extent> extents_;
+  std::vector<Fact> facts_;                                              // by tensor
+  Point here_;
+
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  int below(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
+  bool chance(int percent) { return below(100) < percent; }
+  template <class T> const T& pick(const std::vector<T>& from) { return from[at(below(static_cast<int>(from.size())))]; }
+
+  // ---- sizes and tensors
+
+  void declare_size() {
+    const std::string name = "n" + std::to_string(extents_.size());
+    const std::int64_t number = 1 + below(o_.max_extent);
+    if (o_.free_sizes && chance(30)) {
+      p_.sizes.push_back({name, Size(number), {}, false});
+      extents_.push_back({name, Size::symbol(name), number});
+    } else {
+      p_.sizes.push_back({name, Size(number), {number, number}, true});
+      extents_.push_back({name, number, number});
+    }
+  }
+
+  // The extent of that value, declared (derived from others) if there is none.
+  int extent_of(const Size& value) {
+    for (std::size_t i = 0; i < extents_.size(); ++i)
+      if (extents_[i].value == value) return static_cast<int>(i);
+    const std::string name = "n" + std::to_string(extents_.size());
+    const std::int64_t number = value.at(defaults());
+    p_.sizes.push_back(value.is_constant() ? SizeDecl{name, value, {number, number}, true} : SizeDecl{name, value, {}, false});
+    extents_.push_back({name, value, number});
+    return static_cast<int>(extents_.size()) - 1;
+  }
+
+  Binding defaults() const {
+    Binding binding;
+    for (const Extent& e : extents_)
+      if (!e.value.is_constant() && e.value == Size::symbol(e.name)) binding[e.name] = e.number;
+    return binding;
+  }
+
+  TensorId declare_tensor(DType dtype, const std::vector<Size>& dims, Kind kind, Fact fact) {
+    Tensor t;
+    t.name = (kind == Kind::intermediate ? "T" : "X") + std::to_string(p_.tensors.size());
+    t.dtype = dtype;
+    t.dims = dims;
+    t.kind = kind;
+    p_.tensors.push_back(std::move(t));
+    facts_.push_back(fact);
+    const TensorId id = static_cast<TensorId>(p_.tensors.size()) - 1;
+    if (kind == Kind::input) p_.inputs.push_back(id);
+    return id;
+  }
+
+  enum class Class { real, whole, truth };
+  static Class class_of(DType t) { return is_float(t) ? Class::real : t == DType::boolean ? Class::truth : Class::whole; }
+
+  DType random_dtype(Class c) {
+    if (c == Class::truth) return DType::boolean;
+    const int k = below(20);
+    if (c == Class::real) {
+      if (o_.narrow && k < 3) return DType::f16;
+      if (o_.narrow && k < 6) return DType::bf16;
+      if (o_.narrow && k == 6) return chance(50) ? DType::f8e4m3 : DType::f8e5m2;
+      return o_.doubles && k == 7 ? DType::f64 : DType::f32;
+    }
+    if (o_.narrow && k < 5) return k < 3 ? DType::i8 : DType::u8;
+    return k < 9 ? DType::i64 : DType::i32;
+  }
+
+  // ---- indices
+
+  Ranges ranges() const {
+    Ranges r;
+    for (const auto& [name, value] : defaults()) r[name] = {0, std::int64_t{1} << 31};
+    return r;
+  }
+
+  bool inside(const Index& i, const Size& dim) const { return in_bounds(i, dim, here_.extents, ranges(), &p_); }
+  AxisId random_axis() { return below(static_cast<int>(here_.extents.size())); }
+
+  Index affine_index() {
+    auto term = [&] {
+      const Index axis = axis_index(random_axis());   // one draw a statement: the order of arguments is not defined
+      return Size(1 + below(2)) * axis;
+    };
+    Index i = term();
+    if (chance(60)) i = i + term();
+    if (chance(15)) i = Size(-1) * i + constant_index(here_.extents[at(random_axis())]);
+    return i + constant_index(below(4) - 2);
+  }
+
+  // Something that need not stay inside a dim.
+  Index wild_index(const Size& dim, int depth) {
+    switch (below(6)) {
+    case 0: return floor_div(affine_index(), 1 + below(3));
+    case 1: return dim.is_constant() && dim.constant() > 0 ? floor_mod(affine_index(), dim) : floor_mod(affine_index(), 1 + below(4));
+    case 2: return floor_mod(floor_div(affine_index(), 1 + below(3)), 2 + below(3));
+    case 3:
+      if (o_.gathers && depth > 0) return gather(dim, depth);
+      return affine_index();
+    default: return o_.windows ? affine_index() : axis_index(random_axis());
+    }
+  }
+
+  Index gather(const Size& dim, int depth) {
+    TensorId index = -1;
+    for (std::size_t t = 0; t < p_.tensors.size(); ++t)
+      if (p_.tensors[t].index_of && *p_.tensors[t].index_of == dim && chance(60)) index = static_cast<TensorId>(t);
+    if (index < 0) {
+      std::vector<Size> dims;
+      for (int n = below(3); n > 0; --n) dims.push_back(here_.extents[at(random_axis())]);
+      for (const Size& d : dims) extent_of(d);
+      index = declare_tensor(DType::i32, dims, Kind::input, {7, true});
+      p_.tensor(index).index_of = dim;
+      p_.tensor(index).index_axis = extents_[at(extent_of(dim))].name;
+    }
+    auto access = std::make_shared<Access>(access_to(index, depth - 1));
+    Index i;
+    i.terms.push_back({1, std::shared_ptr<const Access>(std::move(access))});
+    return chance(10) ? i + affine_index() : i;
+  }
+
+  Index index_for(const Size& dim, int depth) {
+    if (!here_.extents.empty()) {
+      for (int tries = 0; tries < 4; ++tries)
+        if (const Index i = axis_index(random_axis()); inside(i, dim) && chance(80)) return i;
+      if (chance(70)) return wild_index(dim, depth);
+      return axis_index(random_axis());
+    }
+    return constant_index(dim.is_constant() ? below(static_cast<int>(dim.constant())) : 0);
+  }
+
+  Access access_to(TensorId t, int depth) {
+    Access a{t, {}, nullptr};
+    bool safe = true;
+    for (std::size_t d = 0; d < p_.tensor(t).dims.size(); ++d) {
+      const Size dim = p_.tensor(t).dims[d];   // a gather may declare tensors
+      a.at.push_back(index_for(dim, depth));
+      safe = safe && inside(a.at.back(), dim);
+    }
+    if (!safe) a.otherwise = else_value(t, depth);
+    return a;
+  }
+
+  ScalarRef else_value(TensorId t, int depth) {
+    const DType type = compute_type(p_.tensor(t).dtype);
+    const double bound = facts_[at(t)].bound;
+    if (class_of(p_.tensor(t).dtype) == Class::truth) return boolean(chance(50));
+    if (depth > 0 && chance(20))
+      for (std::size_t other = 0; other < p_.tensors.size(); ++other)
+        if (compute_type(p_.tensors[other].dtype) == type && facts_[other].bound <= bound && is_readable(static_cast<TensorId>(other)) && chance(50)) {
+          const Access a = access_to(static_cast<TensorId>(other), 0);
+          facts_[at(t)].exact = facts_[at(t)].exact && facts_[other].exact;
+          return read(p_, a.tensor, a.at, a.otherwise);
+        }
+    if (is_float(type)) return number(chance(60) ? 0 : -0.5, type);
+    return integer(chance(60) ? 0 : 1, type);
+  }
+
+  // ---- scalars
+
+  bool is_readable(TensorId t) const { return t != writing_; }
+  TensorId writing_ = -1;
+
+  Value read_of(Class c, int depth) {
+    TensorId t = -1;
+    if (chance(65))
+      for (std::size_t i = 0; i < p_.tensors.size(); ++i)
+        if (class_of(p_.tensors[i].dtype) == c && is_readable(static_cast<TensorId>(i)) && (t < 0 || chance(50))) t = static_cast<TensorId>(i);
+    if (t < 0) {
+      std::vector<Size> dims;
+      for (AxisId a = 0; a < static_cast<AxisId>(here_.extents.size()); ++a)
+        if (chance(65)) dims.push_back(here_.extents[at(a)]);
+      std::shuffle(dims.begin(), dims.end(), random_);
+      if (dims.size() > 3) dims.resize(3);
+      if (o_.windows && !dims.empty() && chance(15)) dims.back() = dims.back() + 2;
+      for (const Size& d : dims) extent_of(d);
+      const DType dtype = random_dtype(c);
+      t = declare_tensor(dtype, dims, chance(70) ? Kind::input : Kind::weight, {c == Class::real ? 2.0 : dtype == DType::u8 ? 7.0 : 4.0, true});
+    }
+    Access a = access_to(t, depth);
+    const Fact f = facts_[at(t)];
+    return {read(p_, t, std::move(a.at), std::move(a.otherwise)), f.bound, f.exact};
+  }
+
+  // Keeps values small, so that nothing overflows however long the program is.
+  Value damped(Value v) {
+    if (v.bound <= 16) return v;
+    if (is_float(v.s->dtype)) {
+      if (chance(50)) return {unary(Op::tanh, v.s), 1, false};
+      const double factor = std::exp2(-std::ceil(std::log2(v.bound / 4)));
+      return {binary(Op::mul, v.s, number(factor)), v.bound * factor, false};
+    }
+    return {binary(Op::sub, binary(Op::mod, v.s, integer(13)), integer(6)), 6, v.exact};
+  }
+
+  Value real(int depth) {
+    if (depth <= 0 || chance(20)) {
+      const int k = below(10);
+      if (k == 0) return {number((below(9) - 4) / 2.0), 2, true};
+      if (k == 1) {
+        const Value w = whole(0);
+        return {cast(w.s, DType::f32), w.bound, w.exact};
+      }
+      return read_of(Class::real, depth);
+    }
+    const Value a = damped(real(depth - 1));
+    const int k = below(16);
+    if (k < 8) return real_binary(k, a, damped(real(depth - 1)));
+    if (k == 8) {
+      const Value c = truth(depth - 1), b = damped(real(depth - 1));
+      return {select(c.s, a.s, b.s), std::max(a.bound, b.bound), false};
+    }
+    if (k == 9 && o_.narrow) return {cast(a.s, chance(50) ? DType::f16 : DType::bf16), a.bound * 1.01, false};
+    return real_unary(a);
+  }
+
+  Value real_binary(int k, const Value& a, const Value& b) {
+    switch (k) {
+    case 0:
+    case 1: return {binary(Op::add, a.s, b.s), a.bound + b.bound, false};
+    case 2: return {binary(Op::sub, a.s, b.s), a.bound + b.bound, false};
+    case 3:
+    case 4: return {binary(Op::mul, a.s, b.s), a.bound * b.bound, false};
+    case 5: return {binary(Op::min, a.s, b.s), std::max(a.bound, b.bound), false};
+    case 6: return {binary(Op::max, a.s, b.s), std::max(a.bound, b.bound), false};
+    default: return {binary(Op::div, a.s, binary(Op::add, unary(Op::abs, b.s), number(1))), a.bound, false};
+    }
+  }
+
+  Value real_unary(const Value& a) {
+    static const std::vector<Op> smooth{Op::neg, Op::abs, Op::tanh, Op::erf, Op::sin, Op::cos, Op::atan, Op::asinh};
+    static const std::vector<Op> steps{Op::floor, Op::ceil, Op::round, Op::trunc, Op::sign};
+    switch (below(8)) {
+    case 0: return {unary(Op::exp, binary(Op::min, a.s, number(2))), 7.5, false};
+    case 1: return {unary(Op::log, binary(Op::add, unary(Op::abs, a.s), number(1))), a.bound + 1, false};
+    case 2: return {unary(Op::sqrt, binary(Op::add, unary(Op::abs, a.s), number(0.25))), a.bound + 1, false};
+    case 3: {
+      static const std::vector<double> exponents{2, 0.5, 3, -1};
+      const double e = pick(exponents);
+      return {binary(Op::pow, binary(Op::add, unary(Op::abs, a.s), number(0.5)), number(e)), std::max(4.0, std::pow(a.bound + 0.5, e)), false};
+    }
+    case 4:
+      if (!o_.smooth || a.exact) return {unary(pick(steps), a.s), a.bound + 1, false};
+      [[fallthrough]];
+    default: return {unary(pick(smooth), a.s), std::max(a.bound, 1.0), false};
+    }
+  }
+
+  Value whole(int depth) {
+    if (depth <= 0 || chance(25)) {
+      const int k = below(10);
+      if (k < 2 || (k < 5 && here_.extents.empty())) return {integer(below(7) - 3), 3, true};
+      if (k < 4) return {axis_value(random_axis(), chance(80) ? DType::i32 : DType::i64), double(o_.max_extent) + 2, true};
+      if (k == 4) return {size_value(here_.extents[at(random_axis())]), 3.0 * o_.max_extent, true};
+      return read_of(Class::whole, depth);
+    }
+    const Value a = damped(whole(depth - 1)), b = damped(whole(depth - 1));
+    const double wide = std::max(a.bound, b.bound);
+    const bool exact = a.exact && b.exact;
+    switch (below(12)) {
+    case 0: return {binary(Op::sub, a.s, b.s), a.bound + b.bound, exact};
+    case 1: return {binary(Op::mul, a.s, b.s), a.bound * b.bound, exact};
+    case 2: return {binary(Op::min, a.s, b.s), wide, exact};
+    case 3: return {binary(Op::max, a.s, b.s), wide, exact};
+    case 4: return {binary(Op::floor_div, a.s, integer(chance(70) ? 1 + below(4) : -2)), a.bound + 1, exact};
+    case 5: return {binary(Op::mod, a.s, integer(1 + below(5))), 5, exact};
+    case 6: return {binary(Op::div, a.s, binary(Op::add, unary(Op::abs, b.s), integer(1))), a.bound, exact};
+    case 7: return {select(truth(depth - 1).s, a.s, b.s), wide, exact};
+    case 8: {
+      static const std::vector<Op> bits{Op::bit_and, Op::bit_or, Op::bit_xor};
+      return {binary(pick(bits), a.s, b.s), 2 * wide + 2, exact};
+    }
+    case 9: {
+      static const std::vector<Op> ops{Op::neg, Op::abs, Op::sign, Op::bit_not};
+      return {unary(pick(ops), a.s), a.bound + 1, exact};
+    }
+    case 10:
+      if (!o_.smooth) {
+        const Value r = damped(real(depth - 1));
+        return {cast(r.s, DType::i32), r.bound, false};
+      }
+      [[fallthrough]];
+    default: return {binary(Op::add, a.s, b.s), a.bound + b.bound, exact};
+    }
+  }
+
+  Value truth(int depth) {
+    static const std::vector<Op> compare{Op::lt, Op::le, Op::gt, Op::ge, Op::eq, Op::ne};
+    if (depth > 0 && chance(25)) {
+      const Value a = truth(depth - 1), b = truth(depth - 1);
+      const int k = below(3);
+      if (k == 0) return {unary(Op::logical_not, a.s), 1, a.exact};
+      return {binary(k == 1 ? Op::logical_and : Op::logical_or, a.s, b.s), 1, a.exact && b.exact};
+    }
+    if (chance(20)) return read_of(Class::truth, depth);
+    const bool reals = !o_.smooth && chance(25);
+    const Value a = reals ? real(depth - 1) : whole(depth - 1), b = reals ? real(depth - 1) : whole(depth - 1);
+    return {binary(pick(compare), a.s, b.s), 1, a.exact && b.exact};
+  }
+
+  Value value(Class c, int depth) { return c == Class::real ? real(depth) : c == Class::whole ? whole(depth) : truth(depth); }
+
+  // ---- statements
+
+  void choose_axes(int count) {
+    std::vector<int> all(extents_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+    std::shuffle(all.begin(), all.end(), random_);
+    here_ = {};
+    for (int i : all) {
+      if (static_cast<int>(here_.which.size()) == count) break;
+      if (extents_[at(i)].number < 1 || extents_[at(i)].number > 3 * o_.max_extent) continue;
+      here_.which.push_back(i);
+      here_.extents.push_back(extents_[at(i)].value);
+    }
+  }
+
+  // What a statement may be stored as; the class of readers stays that of the body.
+  DType stored_type(const Value& v, Class c) {
+    if (c == Class::real) {
+      const DType t = random_dtype(c);
+      return t == DType::f8e4m3 || t == DType::f8e5m2 ? DType::f32 : t;   // too coarse for anything downstream
+    }
+    if (c == Class::truth) return DType::boolean;
+    if (chance(10) && v.bound < 1000) return DType::f32;
+    if (o_.narrow && v.bound < 100 && chance(20)) return DType::i8;
+    return chance(70) ? DType::i32 : DType::i64;
+  }
+
+  double points_of(const std::vector<AxisId>& axes) const {
+    double n = 1;
+    for (AxisId a : axes) n *= static_cast<double>(extents_[at(here_.which[at(a)])].number);
+    return n;
+  }
+
+  // Chooses a reducer that the value allows; the bound of the result goes into v.
+  Reducer reducer_for(Value& v, Class c, const std::vector<AxisId>& reduced) {
+    if (c == Class::truth) return chance(50) ? Reducer::any : Reducer::all;
+    const int k = below(10);
+    const double n = points_of(reduced);
+    const bool may_choose = (!o_.smooth || v.exact) && reduced.size() == 1;
+    if (k < 2) return Reducer::max;
+    if (k == 2) return Reducer::min;
+    if (k == 3 && may_choose) return chance(50) ? Reducer::argmax : Reducer::argmin;
+    if (k == 4 && std::pow(std::max(v.bound, 1.0), n) < 1e4) {
+      v.bound = std::pow(std::max(v.bound, 1.0), n);
+      v.exact = v.exact && c == Class::whole;
+      return Reducer::prod;
+    }
+    v.bound *= n;
+    v.exact = v.exact && c == Class::whole;
+    return Reducer::sum;
+  }
+
+  Statement finish(Statement s, Value v) {
+    s.axes = here_.extents;
+    for (int i : here_.which) s.names.push_back(extents_[at(i)].name);
+    s.body = v.s;
+    const bool extreme = s.reducer == Reducer::max || s.reducer == Reducer::min || s.reducer == Reducer::argmax || s.reducer == Reducer::argmin;
+    if (o_.guards && !extreme && chance(25)) s.guard = truth(1).s;
+    if (s.guard && s.guard->op == Op::constant) s.guard = nullptr;
+    return s;
+  }
+
+  void make_statement(bool reduces) {
+    const int parallel = below(4), reduced = reduces ? 1 + below(2) : 0;
+    choose_axes(parallel + reduced);
+    Statement s;
+    std::vector<AxisId> order(here_.which.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<AxisId>(i);
+    std::shuffle(order.begin(), order.end(), random_);
+    s.reduced.assign(order.begin(), order.begin() + std::min<std::ptrdiff_t>(reduced, static_cast<std::ptrdiff_t>(order.size())));
+    const Class c = chance(65) ? Class::real : chance(70) ? Class::whole : Class::truth;
+    Value v = damped(value(c, 1 + below(3)));
+    const bool indexes = !s.reduced.empty() && (s.reducer = reducer_for(v, c, s.reduced), s.reducer == Reducer::argmax || s.reducer == Reducer::argmin);
+    s = finish(std::move(s), v);
+    std::vector<Size> dims;
+    for (AxisId a : parallel_axes(s)) {
+      dims.push_back(s.axes[at(a)]);
+      s.at.push_back(axis_index(a));
+    }
+    const DType type = indexes ? DType::i32 : stored_type(v, c);
+    s.out = declare_tensor(type, dims, Kind::intermediate, {indexes ? 7.0 * 3 : v.bound * 1.01, v.exact && c != Class::real});
+    if (indexes && chance(70)) {
+      p_.tensor(s.out).index_of = s.axes[at(s.reduced[0])];
+      p_.tensor(s.out).index_axis = s.names[at(s.reduced[0])];
+    }
+    p_.nodes.emplace_back(std::move(s));
+  }
+
+  // A tensor of two or three boxes along one dim, or of two interleaved ones.
+  void make_pieces() {
+    choose_axes(1 + below(3));
+    if (here_.which.empty()) return;
+    const Point shape = here_;
+    const AxisId along = random_axis();
+    const bool interleaved = chance(30);
+    std::vector<int> parts{shape.which[at(along)]};
+    for (int n = interleaved ? 1 : 1 + below(2); n > 0; --n) {
+      const int i = below(static_cast<int>(extents_.size()));
+      const bool taken = std::find(shape.which.begin(), shape.which.end(), i) != shape.which.end();
+      parts.push_back(interleaved || taken || extents_[at(i)].number < 1 ? parts[0] : i);
+    }
+    const Class c = chance(70) ? Class::real : Class::whole;
+    std::vector<Size> dims = shape.extents;
+    dims[at(along)] = 0;
+    for (int i : parts) dims[at(along)] = dims[at(along)] + extents_[at(i)].value;
+    const TensorId out = declare_tensor(c == Class::real ? DType::f32 : DType::i32, dims, Kind::intermediate, {1, c == Class::whole});
+    writing_ = out;
+    Size low = 0;
+    double bound = 1;
+    bool exact = c == Class::whole;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      here_ = shape;
+      here_.which[at(along)] = parts[k];
+      here_.extents[at(along)] = extents_[at(parts[k])].value;
+      const Value v = damped(value(c, 1 + below(2)));
+      Statement s = finish({}, v);
+      s.out = out;
+      for (AxisId a = 0; a < static_cast<AxisId>(s.axes.size()); ++a) s.at.push_back(axis_index(a));
+      if (interleaved) s.at[at(along)] = Size(2) * axis_index(along) + constant_index(static_cast<std::int64_t>(k));
+      else s.at[at(along)] = axis_index(along) + constant_index(low);
+      low = low + extents_[at(parts[k])].value;
+      bound = std::max(bound, v.bound);
+      exact = exact && v.exact;
+      p_.nodes.emplace_back(std::move(s));
+    }
+    facts_[at(out)] = {bound * 1.01, exact};
+    writing_ = -1;
+  }
+};
+
+inline Program random_program(Random& random, const RandomOptions& options = {}) { return RandomProgram(random, options).make(); }
+
+// Stores a number as an element, rounded to the dtype.
+inline void put(Array& a, std::int64_t i, double value) {
+  const auto store = [&](auto element) { std::memcpy(a.data + i * static_cast<std::int64_t>(sizeof element), &element, sizeof element); };
+  switch (a.dtype) {
+  case DType::f64: return store(value);
+  case DType::f32: return store(static_cast<float>(value));
+  case DType::f16: return store(f32_to_f16(static_cast<float>(value)));
+  case DType::bf16: return store(f32_to_bf16(static_cast<float>(value)));
+  case DType::f8e4m3:
+  case DType::f8e5m2: return store(f32_to_f8(static_cast<float>(value), a.dtype));
+  case DType::i8: return store(static_cast<std::int8_t>(value));
+  case DType::u8: return store(static_cast<std::uint8_t>(value));
+  case DType::i32: return store(static_cast<std::int32_t>(value));
+  case DType::i64: return store(static_cast<std::int64_t>(value));
+  case DType::boolean: return store(static_cast<std::uint8_t>(value != 0));
+  }
+}
+
+// Moderate values: floats in [-2, 2], integers in [-4, 4] (u8: [0, 7]), elements of index(x) in [0, x).
+inline Array random_array(Random& random, const Tensor& t, const Binding& sizes) {
+  std::vector<std::int64_t> dims;
+  for (const Size& d : t.dims) dims.push_back(d.at(sizes));
+  Array a = Array::make(t.dtype, std::move(dims));
+  const std::int64_t limit = t.index_of ? t.index_of->at(sizes) : 0;
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    const auto r = static_cast<std::int64_t>(random() >> 16);
+    double value = static_cast<double>(r % 9 - 4);
+    if (t.index_of) value = limit > 0 ? static_cast<double>(r % limit) : 0;
+    else if (is_float(t.dtype)) value = static_cast<double>(r % 4001 - 2000) / 1000;
+    else if (t.dtype == DType::u8) value = static_cast<double>(r % 8);
+    else if (t.dtype == DType::boolean) value = static_cast<double>(r % 2);
+    put(a, i, value);
+  }
+  return a;
+}
+
+inline Values random_inputs(const Program& p, Random& random, const Binding& sizes) {
+  Values values;
+  for (std::size_t t = 0; t < p.tensors.size(); ++t)
+    if (p.tensors[t].kind != Kind::intermediate && p.tensors[t].data.empty())
+      values[static_cast<TensorId>(t)] = random_array(random, p.tensors[t], sizes);
+  return values;
+}
+
+inline Values random_inputs(const Program& p, Random& random) { return random_inputs(p, random, default_sizes(p)); }
+
+}  // namespace tilewright::testing
