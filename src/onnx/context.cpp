@@ -333,9 +333,6 @@ TensorId Context::tensor(const std::string& hint, DType d, std::vector<Size> dim
 
 void Context::piece(TensorId out, std::vector<Index> at, std::vector<Size> axes, ScalarRef body, Reducer reducer,
                     std::vector<AxisId> reduced, ScalarRef guard) {
-  for (const Size& s : axes) {
-    if (s == Size(0)) return; // an empty piece writes nothing
-  }
   builder().piece(out, std::move(at), std::move(axes), std::move(body), reducer, std::move(reduced), std::move(guard),
                   std::string(node_.op_type));
   settle(out);

@@ -173,8 +173,7 @@ private:
   void convert(const Node& node) {
     std::string label = now_.prefix + label_of(node);
     int opset = static_cast<int>(node.opset);
-    const Operator* op =
-        function ? nullptr : find_operator(is_plain(node.domain) ? "" : node.domain, node.op_type, opset);
+    const Operator* op = find_operator(is_plain(node.domain) ? "" : node.domain, node.op_type, opset);
     try {
       bool branch = is_plain(node.domain) && node.op_type == "If";
       if (!op && !branch) refuse_operator(node, label, opset);

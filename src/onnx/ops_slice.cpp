@@ -148,16 +148,17 @@ void convert_concat(Context& c) {
     total = total + part[at(axis)];
   }
   dims[at(axis)] = total;
+  if (count_of(dims) == Size(0)) return c.output(0, c.map(c.name(), c.dtype(first), dims, zero_of(c.dtype(first))));
   TensorId out = c.tensor(c.name(), c.dtype(first), dims);
   Size start = 0;
   for (int i = 0; i < c.inputs(); ++i) {
     TensorId part = c.input(i);
+    if (c.dims(part)[at(axis)] == Size(0)) continue;
     std::vector<Index> to = axis_indices(rank);
     to[at(axis)] = to[at(axis)] + constant_index(start);
     c.piece(out, to, c.dims(part), c.read(part, axis_indices(rank)));
     start = start + c.dims(part)[at(axis)];
   }
-  if (count_of(dims) == Size(0)) out = c.map(c.name(), c.dtype(first), dims, zero_of(c.dtype(first)));
   c.output(0, out);
 }
 
@@ -220,6 +221,7 @@ TensorId pad_by_pieces(Context& c, TensorId x, int axis, const Size& before, con
   TensorId y = c.tensor(c.name(), c.dtype(x), out);
   Index i = axis_index(axis);
   auto piece = [&](const Size& extent, const Size& start, const Index& from) {
+    if (extent == Size(0)) return;
     std::vector<Size> axes = dims;
     axes[at(axis)] = extent;
     std::vector<Index> to = axis_indices(c.rank(x)), index = to;
