@@ -10,7 +10,8 @@
 namespace tilewright {
 
 struct Size::Atom {
-  enum Op : std::uint8_t { symbol, div, mod, min, max } op = symbol;
+  enum class Op : std::uint8_t { symbol, div, mod, min, max } op = Op::symbol;
+  using enum Op;
   std::string text; // the name of a symbol (quoted where it must be), else the canonical text; two atoms are equal iff
                     // their texts are
   std::string name; // of a symbol

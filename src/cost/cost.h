@@ -1,0 +1,31 @@
+// What a scheduled region costs on a machine: bytes moved into and out of a core's tiles, exactly; operations; and from them the
+// time that the slowest thread needs. check/count walks the expanded nest and must find the same bytes.
+//
+//   pointwise convolution 64 -> 128 on 56 x 56, tiles of 14 x 28 pixels and 32 filters (4 bytes an element):
+//     input 4 times, weights 8 times, output once                       1,269,760 elements
+#pragma once
+#include "machine/machine.h"
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+struct Moved { TensorId tensor; std::int64_t bytes; bool store; };
+
+struct Cost {
+  std::vector<Moved> moved;               // one a transfer of the schedule
+  std::int64_t loaded = 0, stored = 0;    // bytes, whole run
+  std::int64_t compulsory = 0;            // each tensor's touched box once
+  std::int64_t multiply_adds = 0;         // of contractions and weighted windows
+  std::int64_t operations = 0;            // scalar operations of everything else
+  std::int64_t tiles = 1;
+  double seconds = 0;
+  std::string bound;                      // what decides: "fma", "alu", a level's name, "launch"
+};
+
+// Granules of the leaf that will run the tiles: work is done in whole multiples of them.
+struct Granule { RegionAxis rows = -1, columns = -1; std::int64_t row = 1, column = 1; };
+
+std::int64_t bytes_moved(const Program&, const Region&, const Schedule&, const Transfer&);    // over the whole run
+Cost cost(const Program&, const Region&, const Schedule&, const Machine&, const Granule& = {});
+
+}  // namespace tilewright

@@ -1,0 +1,192 @@
+#include "law/region.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace tilewright {
+
+namespace {
+
+const Statement& at(const Program& p, StatementId id) {
+  const Statement* s = p.statement(id);
+  TW_ASSERT(s != nullptr);
+  return *s;
+}
+
+// The accesses of `reader` that read `tensor`.
+std::vector<Access> reads_of(const Statement& reader, TensorId tensor) {
+  std::vector<Access> found;
+  for_each_access(reader, [&](const Access& a) {
+    if (a.tensor == tensor) found.push_back(a);
+  });
+  return found;
+}
+
+// The image of a producer's axes under one access of a reader: each parallel axis is the reader's index of its dim.
+Or<std::vector<Index>> image_through(const Program& p, const Statement& producer, const Access& access,
+                                     const std::vector<Index>& reader_image) {
+  std::vector<Index> image(producer.axes.size());
+  std::vector<bool> known(producer.axes.size(), false);
+  for (std::size_t d = 0; d < producer.at.size(); ++d) {
+    const auto axis = plain_axis(producer.at[d]);
+    if (!axis) return Refused{fmt::format("dim {} of {} is written through an index that cannot be inverted", d,
+                                          p.tensor(producer.out).name)};
+    image[static_cast<std::size_t>(*axis)] = substitute(p, access.at[d], reader_image);
+    known[static_cast<std::size_t>(*axis)] = true;
+  }
+  for (AxisId a : producer.reduced) known[static_cast<std::size_t>(a)] = true;
+  for (bool k : known)
+    if (!k) return Refused{fmt::format("{} does not write all of its axes", p.tensor(producer.out).name)};
+  return image;
+}
+
+// Statements outside the set that lie on a path between two of its members.
+bool convex(const Program& p, const std::vector<StatementId>& set, StatementId* offender) {
+  std::set<TensorId> tainted;   // written outside the set, from a value of the set
+  std::set<TensorId> inside;
+  for (StatementId id = set.front(); id <= set.back(); ++id) {
+    const bool member = std::binary_search(set.begin(), set.end(), id);
+    bool reads_inside = false, reads_tainted = false;
+    std::vector<TensorId> out;
+    if (const Statement* s = p.statement(id)) {
+      for_each_access(*s, [&](const Access& a) {
+        reads_inside |= inside.count(a.tensor) > 0;
+        reads_tainted |= tainted.count(a.tensor) > 0;
+      });
+      out = {s->out};
+    } else {
+      const Opaque& o = std::get<Opaque>(p.nodes[static_cast<std::size_t>(id)]);
+      for (TensorId t : o.in) {
+        reads_inside |= inside.count(t) > 0;
+        reads_tainted |= tainted.count(t) > 0;
+      }
+      out = o.out;
+    }
+    if (member && reads_tainted) {
+      *offender = id;
+      return false;
+    }
+    for (TensorId t : out) {
+      if (member) inside.insert(t);
+      else if (reads_inside || reads_tainted) tainted.insert(t);
+    }
+  }
+  return true;
+}
+
+struct Unifier {
+  const Program& p;
+  Region region;
+  std::vector<bool> done;
+
+  RegionAxis fresh(const Statement& s, AxisId a) {
+    region.axes.push_back(s.axes[static_cast<std::size_t>(a)]);
+    std::string name = s.names.size() > static_cast<std::size_t>(a) ? s.names[static_cast<std::size_t>(a)] : "a";
+    while (std::count(region.names.begin(), region.names.end(), name) > 0) name += "'";
+    region.names.push_back(name);
+    return static_cast<RegionAxis>(region.axes.size()) - 1;
+  }
+
+  // From the last statement backwards: a statement that no later member reads opens region axes of its own, unless it reads a
+  // member whose image is known; a producer's axes are what its readers make of them.
+  std::string run() {
+    const auto count = region.statements.size();
+    region.image.resize(count);
+    done.assign(count, false);
+    for (std::size_t i = count; i-- > 0;) {
+      const Statement& s = at(p, region.statements[i]);
+      std::vector<Index> image;
+      for (std::size_t r = i + 1; r < count; ++r) {
+        for (const Access& a : reads_of(at(p, region.statements[r]), s.out)) {
+          auto through = image_through(p, s, a, region.image[r]);
+          if (!through) return through.reason();
+          if (image.empty() && !s.axes.empty()) {
+            image = *through;
+          } else {
+            for (AxisId x : parallel_axes(s))
+              if (!(image[static_cast<std::size_t>(x)] == (*through)[static_cast<std::size_t>(x)]))
+                return fmt::format("{} is read through two maps", p.tensor(s.out).name);
+          }
+        }
+      }
+      if (image.empty()) {
+        image.resize(s.axes.size());
+        for (AxisId a : parallel_axes(s)) image[static_cast<std::size_t>(a)] = axis_index(sink_axis(i, a));
+      }
+      for (AxisId a : s.reduced) image[static_cast<std::size_t>(a)] = axis_index(fresh(s, a));
+      region.image[i] = std::move(image);
+      done[i] = true;
+    }
+    return {};
+  }
+
+  // A second sink shares the axes of the first where both read one member at the same plain dims.
+  RegionAxis sink_axis(std::size_t sink, AxisId axis) {
+    const Statement& s = at(p, region.statements[sink]);
+    for (std::size_t other = 0; other < region.statements.size(); ++other) {
+      if (!done[other]) continue;
+      const Statement& o = at(p, region.statements[other]);
+      for (std::size_t producer = 0; producer < sink; ++producer) {
+        const TensorId t = at(p, region.statements[producer]).out;
+        for (const Access& mine : reads_of(s, t))
+          for (const Access& theirs : reads_of(o, t))
+            for (std::size_t d = 0; d < mine.at.size(); ++d) {
+              const auto a = plain_axis(mine.at[d]), b = plain_axis(theirs.at[d]);
+              if (!a || !b || *a != axis) continue;
+              const auto r = plain_axis(region.image[other][static_cast<std::size_t>(*b)]);
+              if (r && region.axes[static_cast<std::size_t>(*r)] == s.axes[static_cast<std::size_t>(axis)]) return *r;
+            }
+      }
+    }
+    return fresh(s, axis);
+  }
+};
+
+}  // namespace
+
+int Region::position(StatementId id) const {
+  const auto it = std::find(statements.begin(), statements.end(), id);
+  return it == statements.end() ? -1 : static_cast<int>(it - statements.begin());
+}
+
+Or<Region> unify(const Program& p, std::vector<StatementId> set) {
+  std::sort(set.begin(), set.end());
+  TW_ASSERT(!set.empty());
+  for (StatementId id : set)
+    if (!p.statement(id)) return Refused{"an opaque node is a kernel of its own"};
+  StatementId offender = -1;
+  if (!convex(p, set, &offender))
+    return Refused{fmt::format("not convex: {} needs a result that leaves the set and comes back",
+                               p.tensor(at(p, offender).out).name)};
+  Unifier u{p, {}, {}};
+  u.region.statements = std::move(set);
+  if (std::string why = u.run(); !why.empty()) return Refused{why};
+  return std::move(u.region);
+}
+
+Boundary boundary(const Program& p, const Region& r) {
+  Boundary b;
+  auto add = [](std::vector<TensorId>& list, TensorId t) {
+    if (std::find(list.begin(), list.end(), t) == list.end()) list.push_back(t);
+  };
+  std::set<TensorId> written, needed(p.outputs.begin(), p.outputs.end());
+  for (StatementId id : r.statements) written.insert(at(p, id).out);
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) {
+    const auto id = static_cast<StatementId>(n);
+    if (r.position(id) >= 0) {
+      for_each_access(at(p, id), [&](const Access& a) {
+        if (!written.count(a.tensor)) add(b.inputs, a.tensor);
+      });
+    } else if (const Statement* s = p.statement(id)) {
+      for_each_access(*s, [&](const Access& a) { needed.insert(a.tensor); });
+    } else {
+      for (TensorId t : std::get<Opaque>(p.nodes[n]).in) needed.insert(t);
+    }
+  }
+  for (StatementId id : r.statements) add(needed.count(at(p, id).out) ? b.outputs : b.inner, at(p, id).out);
+  return b;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,67 @@
+// A planned kernel as explicit loops: the contract between planning and targets. A nest is sequential; a target prints or runs
+// the loops that it is given.
+//
+//   for y0, y1 in tiles(0, 56, 14) grid:
+//     load X[n 0:1, c 0:32, 2*y0-1 : 2*y1, 0:112] -> x
+//     init acc
+//     for c0, c1 in tiles(0, 32, 16) seq:
+//       contract acc += x * w
+//     map z = max(acc + b, 0)
+//     store z
+//
+// Buffers are windows of tensors: a read T[index] inside a compute is served by the buffer that holds T's box there. Whether a
+// buffer is a copy or the tensor in place is the target's business, unless `packed` asks for a copy.
+#pragma once
+#include <variant>
+
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+using BufferId = int;
+
+struct Buffer {
+  std::string name;
+  TensorId tensor = -1;
+  DType held = DType::f32;              // accumulators are held in the compute type
+  std::vector<Span> box;                // of the tensor, in the variables around the buffer's load or init
+  std::vector<std::int64_t> extent;     // of a full box
+  bool inner = false;                   // never leaves the kernel
+};
+
+struct For {
+  int step = 0;                         // of the schedule; owns variables 2*step (low) and 2*step + 1 (high)
+  std::int64_t extent = 0, size = 1;
+  enum class Kind { grid, seq } kind = Kind::grid;
+};
+struct Load { BufferId buffer = -1; };
+struct Store { BufferId buffer = -1; };
+struct Init { BufferId buffer = -1; Reducer reducer = Reducer::none; };             // the reducer's identity; argmax: no winner yet
+struct Compute {
+  enum class Kind { contract, window, reduce, map } kind = Kind::map;
+  StatementId statement = -1;
+  std::vector<Span> ranges;             // one an axis of the statement
+  std::vector<BufferId> reads;          // one an access, in the order of for_each_access(statement)
+  BufferId out = -1;
+};
+struct Call { StatementId node = -1; };                                             // an opaque node
+
+struct Node;
+using Block = std::vector<Node>;
+struct Node {
+  std::variant<For, Load, Store, Init, Compute, Call> op;
+  Block body;                           // of a For
+};
+
+struct Nest {
+  std::string name;
+  std::vector<Buffer> buffers;
+  std::vector<TensorId> inputs, outputs;
+  Block body;
+  int variables = 0;
+};
+
+Nest expand(const Program&, const Region&, const Schedule&, std::string name);      // fixed sizes only
+std::string print(const Program&, const Region&, const Schedule&, const Nest&);
+
+}  // namespace tilewright

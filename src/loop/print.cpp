@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include "expr/text.h"
+#include "loop/nest.h"
+
+namespace tilewright {
+
+namespace {
+
+struct Printer {
+  const Program& p;
+  const Region& r;
+  const Schedule& s;
+  const Nest& nest;
+  std::string out;
+
+  std::string variable(int v) const {
+    return r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(v / 2)].axis)] + (v % 2 ? "1" : "0");
+  }
+  std::string affine(const Affine& a) const {
+    std::string text;
+    for (const auto& [v, c] : a.terms) {
+      const char* sign = c < 0 ? "-" : text.empty() ? "" : "+";
+      text += std::abs(c) == 1 ? fmt::format("{}{}", sign, variable(v)) : fmt::format("{}{}*{}", sign, std::abs(c), variable(v));
+    }
+    if (text.empty()) return std::to_string(a.offset);
+    return a.offset == 0 ? text : fmt::format("{}{:+}", text, a.offset);
+  }
+  std::string box(const Buffer& b) const {
+    std::string text;
+    for (std::size_t d = 0; d < b.box.size(); ++d) {
+      const Span& span = b.box[d];
+      text += fmt::format("{}{}:{}", d ? ", " : "", affine(span.low), affine(span.high));
+      if (span.step != 1) text += fmt::format(":{}", span.step);
+    }
+    return fmt::format("{}[{}]", b.name, text);
+  }
+  void line(int depth, const std::string& text) { out += std::string(static_cast<std::size_t>(2 * depth), ' ') + text + "\n"; }
+
+  void block(const Block& nodes, int depth) {
+    for (const Node& n : nodes) {
+      if (const For* f = std::get_if<For>(&n.op)) {
+        line(depth, fmt::format("for {}, {} in tiles(0, {}, {}) {}:", variable(2 * f->step), variable(2 * f->step + 1), f->extent, f->size,
+                                f->kind == For::Kind::grid ? "grid" : "seq"));
+        block(n.body, depth + 1);
+      } else if (const Load* l = std::get_if<Load>(&n.op)) {
+        line(depth, "load " + box(buffer(l->buffer)));
+      } else if (const Store* st = std::get_if<Store>(&n.op)) {
+        line(depth, fmt::format("store {} : {}", box(buffer(st->buffer)), name_of(p.tensor(buffer(st->buffer).tensor).dtype)));
+      } else if (const Init* i = std::get_if<Init>(&n.op)) {
+        line(depth, fmt::format("init {} : {} for {}", box(buffer(i->buffer)), name_of(buffer(i->buffer).held), name_of(i->reducer)));
+      } else if (const Compute* c = std::get_if<Compute>(&n.op)) {
+        static constexpr const char* names[] = {"contract", "window", "reduce", "map"};
+        line(depth, fmt::format("{} {}", names[static_cast<int>(c->kind)], print(p, *p.statement(c->statement))));
+      } else {
+        line(depth, "call " + std::get<Opaque>(p.nodes[static_cast<std::size_t>(std::get<Call>(n.op).node)]).op);
+      }
+    }
+  }
+  const Buffer& buffer(BufferId b) const { return nest.buffers[static_cast<std::size_t>(b)]; }
+};
+
+}  // namespace
+
+std::string print(const Program& p, const Region& r, const Schedule& s, const Nest& nest) {
+  Printer printer{p, r, s, nest, {}};
+  printer.line(0, "kernel " + nest.name);
+  printer.block(nest.body, 1);
+  return printer.out;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "plan/plan.h"
+
+namespace tilewright {
+
+namespace {
+
+// The dim of `out` that an axis of the statement writes alone, or -1.
+int dim_of(const Statement& s, AxisId axis) {
+  for (std::size_t d = 0; d < s.at.size(); ++d)
+    if (s.at[d].terms.size() == 1 && is_affine(s.at[d]) && mentions_axis(s.at[d], axis) && coefficient_of(s.at[d], axis) == Size(1))
+      return static_cast<int>(d);
+  return -1;
+}
+
+int innermost(const DimOrder& o) { return o.empty() ? -1 : o.back(); }
+
+// The axis of the statement that runs along the innermost dim of what an access reads, or -1.
+AxisId along_innermost(const Program& p, const std::vector<DimOrder>& layouts, const Access& a) {
+  const int d = innermost(layouts[static_cast<std::size_t>(a.tensor)]);
+  if (d < 0 || p.tensor(a.tensor).dims.empty()) return -1;
+  const auto axis = plain_axis(a.at[static_cast<std::size_t>(d)]);
+  return axis ? *axis : -1;
+}
+
+// What a statement wants innermost in its result: the columns of a contraction whose weights are known, the axis that a window
+// runs through, and otherwise what is innermost in the largest tensor that it reads. A spatial axis in a window is never it.
+int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId id) {
+  const Statement& s = *p.statement(id);
+  if (const auto c = contraction(p, s)) {
+    AxisId best = -1;
+    for (AxisId n : c->n)
+      if (best < 0 || s.axes[static_cast<std::size_t>(n)].constant() > s.axes[static_cast<std::size_t>(best)].constant()) best = n;
+    const bool weights = p.tensor(c->b->tensor).kind == Kind::weight;
+    const int d = dim_of(s, best);
+    if (d >= 0 && (weights || d == static_cast<int>(s.at.size()) - 1)) return d;
+    return -1;
+  }
+  const auto role = roles(p, id);
+  AxisId best = -1;
+  std::int64_t size = -1;
+  for_each_access(s, [&](const Access& a) {
+    std::int64_t n = 1;
+    for (const Size& d : p.tensor(a.tensor).dims) n *= d.constant();
+    const AxisId x = along_innermost(p, layouts, a);
+    if (x < 0 || role[static_cast<std::size_t>(x)].reducer != Reducer::none || role[static_cast<std::size_t>(x)].windowed) return;
+    if (n > size) size = n, best = x;
+  });
+  if (best < 0) {
+    // A window over the last dims: the longest axis that does not slide.
+    if (const auto w = window(p, s); w && w->data->otherwise)
+      for (AxisId x : parallel_axes(s))
+        if (!role[static_cast<std::size_t>(x)].windowed &&
+            (best < 0 || s.axes[static_cast<std::size_t>(x)].constant() > s.axes[static_cast<std::size_t>(best)].constant()))
+          best = x;
+  }
+  return best < 0 ? -1 : dim_of(s, best);
+}
+
+}  // namespace
+
+std::vector<DimOrder> choose_layouts(const Program& p) {
+  std::vector<DimOrder> layouts;
+  for (const Tensor& t : p.tensors) layouts.push_back(row_major(t.dims.size()));
+  std::set<TensorId> fixed(p.outputs.begin(), p.outputs.end()), written;
+  for (const auto& node : p.nodes)
+    if (const Opaque* o = std::get_if<Opaque>(&node)) {
+      fixed.insert(o->in.begin(), o->in.end());
+      fixed.insert(o->out.begin(), o->out.end());
+    }
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) {
+    const Statement* s = p.statement(static_cast<StatementId>(n));
+    if (!s || fixed.count(s->out) || p.tensor(s->out).kind != Kind::intermediate || !written.insert(s->out).second) continue;
+    const int d = wanted(p, layouts, static_cast<StatementId>(n));
+    if (d < 0) continue;
+    DimOrder& order = layouts[static_cast<std::size_t>(s->out)];
+    order.erase(std::find(order.begin(), order.end(), d));
+    order.push_back(d);
+  }
+  return layouts;
+}
+
+}  // namespace tilewright

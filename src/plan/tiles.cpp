@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <set>
+
+#include "plan/plan.h"
+
+namespace tilewright {
+
+namespace {
+
+// The sizes worth trying along an axis: for each number of tiles the smallest size, as a multiple of the granule.
+std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t granule) {
+  std::set<std::int64_t> list{extent};
+  for (std::int64_t tiles : {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096}) {
+    if (tiles > extent) break;
+    list.insert(std::min(extent, ceil_div_i64(ceil_div_i64(extent, tiles), granule) * granule));
+  }
+  return {list.rbegin(), list.rend()};
+}
+
+struct Chooser {
+  const Program& p;
+  const Region& r;
+  const Machine& m;
+  const PlanOptions& o;
+  const std::vector<DimOrder>& layouts;
+
+  std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
+  RegionAxis region_axis(std::size_t statement, AxisId a) const {
+    const auto plain = plain_axis(r.image[statement][static_cast<std::size_t>(a)]);
+    return plain ? *plain : -1;
+  }
+
+  // Parallel region axes, outermost first by where the last statement's result lies.
+  std::vector<RegionAxis> by_memory() const {
+    const std::size_t last = r.statements.size() - 1;
+    const Statement& s = *p.statement(r.statements[last]);
+    std::vector<RegionAxis> axes;
+    auto add = [&](RegionAxis a) {
+      if (a >= 0 && std::find(axes.begin(), axes.end(), a) == axes.end()) axes.push_back(a);
+    };
+    for (int d : layouts[static_cast<std::size_t>(s.out)])
+      for (const Index::Term& t : s.at[static_cast<std::size_t>(d)].terms)
+        if (const AxisId* a = std::get_if<AxisId>(&t.of)) add(region_axis(last, *a));
+    for (AxisId a : parallel_axes(s)) add(region_axis(last, a));
+    return axes;
+  }
+
+  // Columns of the leaf: the n axis of a contraction that the leaf will take, or the lanes of a window.
+  Granule granule(const std::vector<RegionAxis>& axes) const {
+    Granule g;
+    const Statement& s = *p.statement(r.statements[0]);
+    if (const auto c = contraction(p, s)) {
+      for (AxisId n : c->n) {
+        const RegionAxis a = region_axis(0, n);
+        if (g.columns < 0 || (a == axes.back()) || (g.columns != axes.back() && extent(a) > extent(g.columns))) g.columns = a;
+      }
+      g.column = o.leaf_columns;
+      for (AxisId x : c->m)
+        if (const RegionAxis a = region_axis(0, x); a >= 0 && (g.rows < 0 || extent(a) > extent(g.rows))) g.rows = a;
+    } else if (const auto w = window(p, s)) {
+      g.columns = axes.empty() ? -1 : axes.back();
+      g.column = o.lanes;
+    }
+    return g;
+  }
+
+  Schedule with(std::vector<AxisStep> steps) const {
+    Schedule s;
+    s.threads = o.threads;
+    s.isa = o.isa;
+    for (const AxisStep& step : steps)
+      if (step.size < extent(step.axis)) s.steps.push_back(step);
+    return s;
+  }
+
+  // Two axes at most are cut freely: the outermost long one, and the columns; axes before the outer one go one by one.
+  Schedule run() const {
+    const std::vector<RegionAxis> axes = by_memory();
+    std::vector<AxisStep> singles;
+    RegionAxis outer = -1;
+    const Granule g = granule(axes);
+    for (RegionAxis a : axes) {
+      if (extent(a) == 0) return with({});
+      if (a == g.columns || outer >= 0) continue;
+      if (extent(a) > 1) outer = a;
+    }
+    // A short batch axis in front of a longer one: both are cut, the batch to single images.
+    for (std::size_t i = 0; i + 1 < axes.size() && outer >= 0; ++i) {
+      if (axes[i] != outer || extent(outer) >= 8) continue;
+      const RegionAxis next = axes[i + 1];
+      if (next == g.columns || extent(next) <= 1) break;
+      singles.push_back({AxisStep::How::tile, outer, 1});
+      outer = next;
+    }
+    const RegionAxis columns = g.columns >= 0 ? g.columns : axes.empty() ? -1 : axes.back();
+    const std::int64_t column_granule = g.columns >= 0 ? g.column : 64;
+    Schedule best = with(singles);
+    double best_seconds = -1;
+    const auto outer_sizes = outer >= 0 && outer != columns ? sizes(extent(outer), 1) : std::vector<std::int64_t>{0};
+    const auto column_sizes = columns >= 0 ? sizes(extent(columns), column_granule) : std::vector<std::int64_t>{0};
+    for (std::int64_t rows : outer_sizes)
+      for (std::int64_t width : column_sizes)
+        for (bool columns_first : {false, true}) {
+          std::vector<AxisStep> steps = singles;
+          if (rows > 0) steps.push_back({AxisStep::How::tile, outer, rows});
+          if (width > 0) steps.insert(columns_first ? steps.begin() : steps.end(), {AxisStep::How::tile, columns, width});
+          const Schedule s = with(steps);
+          if (columns_first && s.steps.size() < 2) continue;
+          const double seconds = price(s, g);
+          if (best_seconds < 0 || seconds < best_seconds * (1 - 1e-6)) best = s, best_seconds = seconds;
+        }
+    return best;
+  }
+
+  // Predicted time, with the operands of one tile kept in a core's own cache where they fit.
+  double price(const Schedule& s, const Granule& g) const {
+    const Cost c = cost(p, r, s, m, g);
+    if (c.tiles > 4096) return 1e9;
+    double seconds = c.seconds;
+    const auto own = o.threads > 0 ? innermost_cache() : std::optional<LevelId>{};
+    if (own && c.tiles > 0) {
+      const double tile_bytes = static_cast<double>(c.loaded + c.stored) / static_cast<double>(c.tiles);
+      const auto room = static_cast<double>(m.levels[static_cast<std::size_t>(*own)].capacity);
+      if (tile_bytes > 0.75 * room) seconds *= 1 + 0.25 * std::min(4.0, tile_bytes / room);
+    }
+    return seconds;
+  }
+
+  // The last cache that is one core's own and larger than the first.
+  std::optional<LevelId> innermost_cache() const {
+    std::optional<LevelId> found;
+    for (std::size_t l = 0; l < m.levels.size(); ++l)
+      if (m.levels[l].role == LevelRole::cache && m.levels[l].count >= m.core.count && !found) found = static_cast<LevelId>(l);
+    return found;
+  }
+};
+
+}  // namespace
+
+Schedule choose_tiles(const Program& p, const Region& r, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts) {
+  return Chooser{p, r, m, o, layouts}.run();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <numeric>
+
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+namespace {
+
+void add(Affine& to, const Affine& from, std::int64_t factor) {
+  to.offset += factor * from.offset;
+  for (const auto& [v, c] : from.terms) {
+    const auto it = std::lower_bound(to.terms.begin(), to.terms.end(), v, [](const auto& t, int x) { return t.first < x; });
+    if (it != to.terms.end() && it->first == v) {
+      if ((it->second += factor * c) == 0) to.terms.erase(it);
+    } else {
+      to.terms.insert(it, {v, factor * c});
+    }
+  }
+}
+
+Span whole(const Size& extent) { return {Affine{0, {}}, Affine{extent.constant(), {}}, 1}; }
+
+// The innermost loop that the box depends on; every tile of the grid loads for itself.
+int depth_of(const std::vector<Span>& box, const Schedule& s) {
+  int depth = 0;
+  for (std::size_t i = 0; i < s.steps.size(); ++i)
+    if (s.steps[i].how == AxisStep::How::tile) depth = static_cast<int>(i) + 1;
+  for (const Span& span : box)
+    for (const Affine* bound : {&span.low, &span.high})
+      for (const auto& [v, c] : bound->terms) depth = std::max(depth, v / 2 + 1);
+  return depth;
+}
+
+bool same_bound(const Affine& a, const Affine& b) { return a.offset == b.offset && a.terms == b.terms; }
+
+// The hull of two boxes of one tensor; bounds that cannot be compared (different variables) widen to the whole dim.
+void widen(std::vector<Span>& box, const std::vector<Span>& other, const Tensor& t) {
+  for (std::size_t d = 0; d < box.size(); ++d) {
+    if (box[d].low.terms != other[d].low.terms || box[d].high.terms != other[d].high.terms) {
+      if (!same_bound(box[d].low, other[d].low) || !same_bound(box[d].high, other[d].high)) box[d] = whole(t.dims[d]);
+      continue;
+    }
+    const std::int64_t shift = box[d].low.offset - other[d].low.offset;
+    box[d].step = std::gcd(std::gcd(box[d].step, other[d].step), shift);
+    box[d].low.offset = std::min(box[d].low.offset, other[d].low.offset);
+    box[d].high.offset = std::max(box[d].high.offset, other[d].high.offset);
+  }
+}
+
+}  // namespace
+
+std::int64_t Affine::at(const std::int64_t* variables) const {
+  std::int64_t value = offset;
+  for (const auto& [v, c] : terms) value += c * variables[v];
+  return value;
+}
+
+std::int64_t Span::count(const std::int64_t* variables, std::int64_t dim, std::int64_t* first) const {
+  std::int64_t lo = low.at(variables);
+  const std::int64_t hi = std::min(high.at(variables), dim);
+  if (lo < 0) lo += ceil_div_i64(-lo, step) * step;
+  if (first) *first = lo;
+  return hi <= lo ? 0 : ceil_div_i64(hi - lo, step);
+}
+
+Span hull(const Index& index, const std::vector<Span>& axis_ranges, const Size& dim) {
+  if (!is_affine(index)) return whole(dim);
+  Span span{{index.offset.constant(), {}}, {index.offset.constant() + 1, {}}, 0};
+  for (const Index::Term& t : index.terms) {
+    const auto a = static_cast<std::size_t>(std::get<AxisId>(t.of));
+    const std::int64_t c = t.coefficient.constant();
+    const Span& r = axis_ranges[a];
+    Affine last = r.high;
+    last.offset -= 1;
+    add(span.low, c > 0 ? r.low : last, c);
+    add(span.high, c > 0 ? last : r.low, c);
+    const bool single = r.low.terms.empty() && r.high.terms.empty() && r.high.offset - r.low.offset <= 1;
+    if (!single) span.step = std::gcd(span.step, c * r.step);
+  }
+  if (span.step == 0) span.step = 1;
+  return span;
+}
+
+std::vector<Span> ranges(const Program& p, const Region& r, const Schedule& s, int statement) {
+  std::vector<Span> region_ranges;
+  for (const Size& e : r.axes) region_ranges.push_back(whole(e));
+  for (std::size_t i = 0; i < s.steps.size(); ++i) {
+    Span& span = region_ranges[static_cast<std::size_t>(s.steps[i].axis)];
+    span = {{0, {{static_cast<int>(2 * i), 1}}}, {0, {{static_cast<int>(2 * i) + 1, 1}}}, 1};
+  }
+  const Statement& st = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
+  std::vector<Span> out;
+  for (std::size_t a = 0; a < st.axes.size(); ++a)
+    out.push_back(hull(r.image[static_cast<std::size_t>(statement)][a], region_ranges, st.axes[a]));
+  return out;
+}
+
+std::vector<Transfer> transfers(const Program& p, const Region& r, const Schedule& s) {
+  const Boundary b = boundary(p, r);
+  std::vector<Transfer> list;
+  auto box_of = [&](const std::vector<Index>& at, const Tensor& t, const std::vector<Span>& axis_ranges) {
+    std::vector<Span> box;
+    for (std::size_t d = 0; d < at.size(); ++d) box.push_back(hull(at[d], axis_ranges, t.dims[d]));
+    return box;
+  };
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& st = *p.statement(r.statements[i]);
+    const auto axis_ranges = ranges(p, r, s, static_cast<int>(i));
+    for_each_access(st, [&](const Access& a) {
+      if (std::find(b.inputs.begin(), b.inputs.end(), a.tensor) == b.inputs.end()) return;
+      auto box = box_of(a.at, p.tensor(a.tensor), axis_ranges);
+      const auto seen = std::find_if(list.begin(), list.end(), [&](const Transfer& t) { return t.tensor == a.tensor && !t.store; });
+      if (seen == list.end()) list.push_back({a.tensor, 0, std::move(box), false});
+      else widen(seen->box, box, p.tensor(a.tensor));
+    });
+  }
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& st = *p.statement(r.statements[i]);
+    if (std::find(b.outputs.begin(), b.outputs.end(), st.out) == b.outputs.end()) continue;
+    list.push_back({st.out, 0, box_of(st.at, p.tensor(st.out), ranges(p, r, s, static_cast<int>(i))), true});
+  }
+  for (Transfer& t : list) t.depth = depth_of(t.box, s);
+  return list;
+}
+
+}  // namespace tilewright

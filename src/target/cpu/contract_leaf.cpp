@@ -1,0 +1,285 @@
+#include "target/cpu/contract_leaf.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include <fmt/format.h>
+
+namespace tilewright::cpu {
+
+namespace k = kernels;
+
+Aligned::Aligned(std::size_t size) : bytes(size) {
+  const std::size_t padded = (size + 127) / 64 * 64;
+  owner = std::shared_ptr<std::byte[]>(static_cast<std::byte*>(::operator new[](padded, std::align_val_t{64})),
+                                       [](std::byte* p) { ::operator delete[](p, std::align_val_t{64}); });
+  data = owner.get();
+}
+
+namespace {
+
+bool leaf_type(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
+
+struct Compiler {
+  const k::Kernels& leaf;
+  const Program& p;
+  const Region& r;
+  const Nest& nest;
+  int statement;
+  const std::vector<bool>& tiled;
+  const std::vector<std::int64_t>& full_tile;
+  ContractLeaf out;
+
+  std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
+  RegionAxis axis(AxisId a) const {
+    const auto plain = plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(a)]);
+    TW_ASSERT(plain.has_value());
+    return *plain;
+  }
+  BufferId buffer_of(TensorId t) const {
+    for (std::size_t b = 0; b < nest.buffers.size(); ++b)
+      if (nest.buffers[b].tensor == t) return static_cast<BufferId>(b);
+    return -1;
+  }
+
+  // The inner k: the longest axis along which a is contiguous, else the longest at all. The others become taps.
+  void choose_k(const Contraction& c) {
+    std::vector<RegionAxis> axes;
+    for (AxisId a : c.k)
+      if (extent(axis(a)) != 1) axes.push_back(axis(a));
+    auto groups = merge_axes(r, axes, tiled, {&out.in_place.strides, &out.copied.strides, &out.b_strides});
+    std::size_t best = 0;
+    auto score = [&](const std::vector<RegionAxis>& g) {
+      std::int64_t n = 1;
+      for (RegionAxis a : g) n *= extent(a);
+      return std::pair(out.in_place.strides[g.back()] == 1, n);
+    };
+    for (std::size_t i = 1; i < groups.size(); ++i)
+      if (score(groups[i]) > score(groups[best])) best = i;
+    std::vector<Run> a_runs, b_runs, copied_runs;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const std::int64_t n = score(groups[i]).second;
+      if (i == best) {
+        out.k = {groups[i].back()};
+        out.k_extent = n;
+        continue;
+      }
+      a_runs.push_back({n, out.in_place.strides[groups[i].back()]});
+      copied_runs.push_back({n, out.copied.strides[groups[i].back()]});
+      b_runs.push_back({n, out.b_strides[groups[i].back()]});
+      out.taps *= n;
+    }
+    auto table = [&](const std::vector<Run>& runs) {
+      std::vector<std::int64_t> t(static_cast<std::size_t>(std::max<std::int64_t>(out.taps, 1)));
+      if (out.taps > 0) offsets(runs.data(), runs.size(), t.data());
+      return t;
+    };
+    out.in_place.taps = table(a_runs);
+    out.copied.taps = table(copied_runs);
+    out.b_taps = table(b_runs);
+  }
+
+  // The columns: the n axis along which c is contiguous, else the longest.
+  void choose_n(const Contraction& c) {
+    std::size_t best = 0;
+    auto score = [&](AxisId a) { return std::pair(out.c_strides[axis(a)] == 1 && extent(axis(a)) > 1, extent(axis(a))); };
+    for (std::size_t i = 1; i < c.n.size(); ++i)
+      if (score(c.n[i]) > score(c.n[best])) best = i;
+    out.n = axis(c.n[best]);
+    out.n_extent = extent(out.n);
+    for (std::size_t i = 0; i < c.n.size(); ++i)
+      if (i != best) out.far.push_back(axis(c.n[i]));
+    for (AxisId a : c.batch) out.far.push_back(axis(a));
+  }
+
+  void choose_rows(const Contraction& c) {
+    std::vector<RegionAxis> axes;
+    for (AxisId a : c.m)
+      if (extent(axis(a)) != 1) axes.push_back(axis(a));
+    // Outermost first by where c lies, so that rows are written in order.
+    std::stable_sort(axes.begin(), axes.end(), [&](RegionAxis x, RegionAxis y) { return out.c_strides[x] > out.c_strides[y]; });
+    std::vector<const Strides*> all = {&out.in_place.strides, &out.copied.strides, &out.c_strides};
+    for (const StepOf& s : out.steps) all.push_back(&s.strides);
+    out.rows = merge_axes(r, axes, tiled, all);
+    out.row_limit = 1;
+    for (const auto& g : out.rows)
+      for (RegionAxis a : g) out.row_limit *= full_tile[static_cast<std::size_t>(a)];
+  }
+
+  // Weights with bytes are packed now; the far axes that b does not have share one packing.
+  void pack_weights(const Tensor& t) {
+    const std::int64_t panels = (out.n_extent + leaf.nr - 1) / leaf.nr;
+    const std::int64_t each = panels * out.taps * out.k_extent * leaf.nr;
+    std::int64_t copies = 1;
+    for (RegionAxis a : out.far) {
+      const bool has = out.b_strides[a] != 0;
+      out.packed_far.push_back(has ? each * copies : 0);
+      if (has) copies *= extent(a);
+    }
+    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each) * bytes_of(out.packed_type));
+    std::vector<std::int64_t> at(out.far.size(), 0);
+    for (std::int64_t n = 0; n < copies; ++n) {
+      std::int64_t rest = n, from = out.b_strides.offset;
+      for (std::size_t i = 0; i < out.far.size(); ++i) {
+        if (out.packed_far[i] == 0) continue;
+        from += rest % extent(out.far[i]) * out.b_strides[out.far[i]];
+        rest /= extent(out.far[i]);
+      }
+      leaf.pack_b({.n = out.n_extent,
+                   .k = out.k_extent,
+                   .taps = out.taps,
+                   .src = t.data.data() + from * static_cast<std::int64_t>(bytes_of(out.b_type)),
+                   .src_type = out.b_type,
+                   .b_k = out.k.empty() ? 0 : out.b_strides[out.k[0]],
+                   .b_n = out.b_strides[out.n],
+                   .tap_offset = out.b_taps.data(),
+                   .dst = packed->data + n * each * static_cast<std::int64_t>(bytes_of(out.packed_type)),
+                   .dst_type = out.packed_type});
+    }
+    out.packed = packed;
+  }
+};
+
+}  // namespace
+
+Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, const Region& r, const Nest& nest, int statement,
+                                  const std::vector<int>& maps, const std::vector<Stored>& in_place, const std::vector<Stored>& copied,
+                                  const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile) {
+  const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
+  const Or<Contraction> c = contraction(p, s);
+  if (!c) return Refused{c.reason()};
+  for (const Size& e : r.axes)
+    if (e.constant() == 0) return Refused{"an axis is empty"};
+  for (const Index& i : r.image[static_cast<std::size_t>(statement)])
+    if (!plain_axis(i)) return Refused{"an axis of the contraction is no axis of the region"};
+  for (AxisId x : c->k)
+    if (tiled[static_cast<std::size_t>(*plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(x)]))])
+      return Refused{"the contraction is streamed"};
+  Compiler comp{leaf, p, r, nest, statement, tiled, full_tile, {}};
+  ContractLeaf& out = comp.out;
+  out.a = comp.buffer_of(c->a->tensor);
+  out.b = comp.buffer_of(c->b->tensor);
+  const int last = maps.empty() ? statement : maps.back();
+  const Statement& final = *p.statement(r.statements[static_cast<std::size_t>(last)]);
+  out.c = comp.buffer_of(final.out);
+  out.a_type = in_place[static_cast<std::size_t>(out.a)].dtype;
+  out.b_type = in_place[static_cast<std::size_t>(out.b)].dtype;
+  out.c_type = stored.dtype;
+  for (DType t : {out.a_type, out.b_type, out.c_type})
+    if (!leaf_type(t)) return Refused{fmt::format("the contract leaf does not compute {}", name_of(t))};
+  auto steps = epilogue_steps(p, r, nest, statement, maps, in_place);
+  if (!steps) return Refused{steps.reason()};
+  out.steps = std::move(*steps);
+  if (out.steps.size() > 16) return Refused{"more than 16 steps behind the contraction"};
+  auto strides = [&](const std::vector<Index>& at, int of, const Stored& where) { return strides_of(p, r, of, at, where); };
+  const auto a = strides(c->a->at, statement, in_place[static_cast<std::size_t>(out.a)]);
+  const auto a2 = strides(c->a->at, statement, copied[static_cast<std::size_t>(out.a)]);
+  const auto b = strides(c->b->at, statement, in_place[static_cast<std::size_t>(out.b)]);
+  const auto cc = strides(final.at, last, stored);
+  if (!a || !a2 || !b || !cc) return Refused{"an index is not affine"};
+  out.in_place.strides = *a, out.copied.strides = *a2, out.b_strides = *b, out.c_strides = *cc;
+  comp.choose_k(*c);
+  comp.choose_n(*c);
+  comp.choose_rows(*c);
+  out.packed_type = out.b_type;
+  const Tensor& weights = p.tensor(c->b->tensor);
+  const bool aligned = !tiled[static_cast<std::size_t>(out.n)] || full_tile[static_cast<std::size_t>(out.n)] % leaf.nr == 0;
+  if (weights.kind == Kind::weight && !weights.data.empty() && aligned) comp.pack_weights(weights);
+  if (!out.packed)
+    out.pack_bytes = k::packed_elements(leaf, full_tile[static_cast<std::size_t>(out.n)], out.k_extent, out.taps) *
+                     static_cast<std::int64_t>(bytes_of(out.packed_type));
+  return std::move(out);
+}
+
+std::int64_t scratch_bytes(const ContractLeaf& l) {
+  const auto tables = static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8;
+  return (l.pack_bytes + 63) / 64 * 64 + (l.rows.size() > 1 ? tables : 0);
+}
+
+void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, bool a_copied, const std::int64_t* low,
+                  const std::int64_t* high, std::byte* scratch) {
+  const Placement& a = a_copied ? l.copied : l.in_place;
+  auto extent = [&](RegionAxis x) { return high[x] - low[x]; };
+  k::Contract call;
+  call.m = 1;
+  for (const auto& g : l.rows)
+    for (RegionAxis x : g) call.m *= extent(x);
+  call.n = extent(l.n), call.k = l.k_extent, call.taps = l.taps;
+  if (call.m == 0 || call.n == 0) return;
+  // Rows: a stride where one loop covers them, else a table of offsets an operand.
+  std::byte* pack_to = scratch;
+  auto* table = reinterpret_cast<std::int64_t*>(scratch + (l.pack_bytes + 63) / 64 * 64);
+  auto rows = [&](const Strides& s) {
+    if (l.rows.empty()) return k::Rows{0, nullptr};
+    if (l.rows.size() == 1) return k::Rows{s[l.rows[0].back()], nullptr};
+    std::array<Run, 8> runs;
+    TW_ASSERT(l.rows.size() <= runs.size());
+    for (std::size_t i = 0; i < l.rows.size(); ++i) {
+      runs[i] = {1, s[l.rows[i].back()]};
+      for (RegionAxis x : l.rows[i]) runs[i].extent *= extent(x);
+    }
+    offsets(runs.data(), l.rows.size(), table);
+    const k::Rows made{0, table};
+    table += call.m;
+    return made;
+  };
+  call.a_rows = rows(a.strides);
+  call.c_rows = rows(l.c_strides);
+  call.a_type = l.a_type, call.b_type = l.packed_type, call.c_type = l.c_type;
+  call.a_k = l.k.empty() ? 0 : a.strides[l.k[0]];
+  call.tap_offset = a.taps.data();
+  call.c_n = l.c_strides[l.n];
+  std::array<k::EpilogueStep, 16> steps;
+  for (std::size_t i = 0; i < l.steps.size(); ++i) {
+    const StepOf& s = l.steps[i];
+    steps[i] = {s.op, nullptr, s.dtype, {}, 0, s.a, s.b};
+    if (s.buffer < 0) continue;
+    steps[i].rows = rows(s.strides);
+    steps[i].column = s.strides[l.n];
+  }
+  call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
+
+  std::int64_t point_axes[32];
+  const std::size_t axes = l.c_strides.axis.size();
+  TW_ASSERT(axes <= 32);
+  std::memcpy(point_axes, low, axes * sizeof(std::int64_t));
+  for (RegionAxis x : l.far)
+    if (extent(x) == 0) return;
+  auto address = [&](BufferId b, const Strides& s, DType t) {
+    return views[static_cast<std::size_t>(b)].origin + s.at(point_axes) * static_cast<std::int64_t>(bytes_of(t));
+  };
+  for (bool more = true; more;) {
+    call.a = address(l.a, a.strides, l.a_type);
+    call.c = address(l.c, l.c_strides, l.c_type);
+    for (std::size_t i = 0; i < l.steps.size(); ++i)
+      if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);
+    if (l.packed) {
+      std::int64_t from = low[l.n] / leaf.nr * l.taps * l.k_extent * leaf.nr;
+      for (std::size_t i = 0; i < l.far.size(); ++i) from += point_axes[l.far[i]] * l.packed_far[i];
+      call.b = l.packed->data + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
+    } else {
+      leaf.pack_b({.n = call.n,
+                   .k = l.k_extent,
+                   .taps = l.taps,
+                   .src = address(l.b, l.b_strides, l.b_type),
+                   .src_type = l.b_type,
+                   .b_k = l.k.empty() ? 0 : l.b_strides[l.k[0]],
+                   .b_n = l.b_strides[l.n],
+                   .tap_offset = l.b_taps.data(),
+                   .dst = pack_to,
+                   .dst_type = l.packed_type});
+      call.b = pack_to;
+    }
+    leaf.contract(call);
+    more = false;
+    for (std::size_t i = l.far.size(); i-- > 0 && !more;) {
+      std::int64_t& x = point_axes[l.far[i]];
+      if (++x < high[l.far[i]]) more = true;
+      else x = low[l.far[i]];
+    }
+  }
+}
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,50 @@
+// A contraction and its epilogue as calls of the contract leaf: rows are the m axes, columns one n axis, k one reduced axis and
+// taps the others. Weights are packed once, other operands a tile at a time.
+#pragma once
+#include "target/cpu/epilogue.h"
+
+namespace tilewright::cpu {
+
+// Bytes kept in cache-line alignment.
+struct Aligned {
+  explicit Aligned(std::size_t bytes);
+  std::size_t bytes;
+  std::shared_ptr<std::byte[]> owner;
+  std::byte* data;
+};
+
+// How one operand lies in memory: in its tensor, or in the tile's own copy of a box (which holds the padding too).
+struct Placement {
+  Strides strides;
+  std::vector<std::int64_t> taps;                 // element offsets of the taps, from the first
+};
+
+struct ContractLeaf {
+  BufferId a = -1, b = -1, c = -1;
+  DType a_type = DType::f32, b_type = DType::f32, c_type = DType::f32, packed_type = DType::f32;
+  Placement in_place, copied;                     // of a
+  Strides b_strides, c_strides;
+  std::vector<std::int64_t> b_taps;
+  std::vector<RegionAxis> far;                    // loops around the call: batch axes and further n axes
+  std::vector<std::vector<RegionAxis>> rows;      // merged m axes, outermost first
+  RegionAxis n = -1;
+  std::vector<RegionAxis> k;                      // one, or none (extent 1)
+  std::int64_t k_extent = 1, taps = 1, n_extent = 1;
+  std::vector<StepOf> steps;
+  std::shared_ptr<const Aligned> packed;          // of a weight: [far axes of b][panels][taps * k][nr]
+  std::vector<std::int64_t> packed_far;           // elements a step of each far axis moves in `packed`
+  std::int64_t pack_bytes = 0;                    // scratch for packing a tile, 0 if packed
+  std::int64_t row_limit = 0;                     // rows of a full tile, for the tables in scratch
+};
+
+// Refused if the operands' dtypes or the epilogue are not the leaf's. `out` is the statement whose result is stored: the
+// contraction itself or the last of the maps. n_tile: columns of a full tile.
+Or<ContractLeaf> compile_contract(const kernels::Kernels&, const Program&, const Region&, const Nest&, int statement,
+                                  const std::vector<int>& maps, const std::vector<Stored>& in_place, const std::vector<Stored>& copied,
+                                  const Stored& out, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile);
+
+std::int64_t scratch_bytes(const ContractLeaf&);
+void run_contract(const kernels::Kernels&, const ContractLeaf&, const std::vector<View>&, bool a_copied, const std::int64_t* low,
+                  const std::int64_t* high, std::byte* scratch);
+
+}  // namespace tilewright::cpu

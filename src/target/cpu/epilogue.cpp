@@ -1,0 +1,205 @@
+#include "target/cpu/epilogue.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace tilewright::cpu {
+
+namespace {
+
+using S = kernels::StepOp;
+
+bool literal(const ScalarRef& s, double* v) { return is_literal(s, v); }
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+
+// f(x) = 1 / (1 + exp(-x)): gives x.
+ScalarRef inside_sigmoid(const ScalarRef& s) {
+  double one = 0;
+  if (s->op != Op::div || !literal(s->args[0], &one) || one != 1 || s->args[1]->op != Op::add) return nullptr;
+  for (int i : {0, 1}) {
+    const ScalarRef& e = s->args[1]->args[static_cast<std::size_t>(i)];
+    if (literal(s->args[1]->args[static_cast<std::size_t>(1 - i)], &one) && one == 1 && e->op == Op::exp && e->args[0]->op == Op::neg)
+      return e->args[0]->args[0];
+  }
+  return nullptr;
+}
+
+// f(x) = min(max(a * x + b, 0), 1) in any spelling with a scale in or after the clamp: gives x, a, b of the unit clamp.
+ScalarRef inside_unit_clamp(const ScalarRef& s, double* a, double* b) {
+  double low = 0, high = 0;
+  auto clamp = [&](const ScalarRef& c) -> ScalarRef {
+    if ((c->op != Op::min && c->op != Op::max) || !literal(c->args[1], c->op == Op::min ? &high : &low)) return nullptr;
+    const ScalarRef& d = c->args[0];
+    if (d->op != (c->op == Op::min ? Op::max : Op::min) || !literal(d->args[1], d->op == Op::min ? &high : &low)) return nullptr;
+    return d->args[0];
+  };
+  double scale = 1;
+  ScalarRef in = clamp(s);
+  if (!in && (s->op == Op::mul || s->op == Op::div) && literal(s->args[1], &scale)) {
+    in = clamp(s->args[0]);
+    if (s->op == Op::div) scale = 1 / scale;
+  }
+  if (!in || low != 0 || !near(high * scale, 1)) return nullptr;
+  *a = 1, *b = 0;
+  if (in->op == Op::add && literal(in->args[1], b)) in = in->args[0];
+  if (in->op == Op::mul && literal(in->args[1], a)) in = in->args[0];
+  else if (in->op == Op::div && literal(in->args[1], a)) *a = 1 / *a, in = in->args[0];
+  *a *= scale, *b *= scale;
+  return in;
+}
+
+struct Matcher {
+  const Program& p;
+  const Region& r;
+  const Nest& nest;
+  const std::vector<Stored>& buffers;
+  TensorId source = -1;
+  int statement = 0;                                       // whose axes the bodies are over
+  std::vector<StepOf> steps;
+  std::string refusal;
+
+  bool no(const ScalarRef& s) {
+    if (refusal.empty()) refusal = fmt::format("{} is not in the register menu", name_of(s->op));
+    return false;
+  }
+
+  bool is_source(const ScalarRef& s) const { return s->op == Op::read && std::get<Access>(s->leaf).tensor == source; }
+  bool contains(const ScalarRef& s) const {
+    bool found = false;
+    for_each_access(s, [&](const Access& a) { found |= a.tensor == source; });
+    return found;
+  }
+
+  bool operand(const ScalarRef& s, StepOf* step) {
+    double v = 0;
+    if (literal(s, &v)) {
+      step->a = static_cast<float>(v);
+      return true;
+    }
+    if (s->op == Op::cast && s->dtype == DType::f32 && s->args[0]->op == Op::read) return operand(s->args[0], step);
+    if (s->op != Op::read || (s->dtype != DType::f32 && s->dtype != DType::f16 && s->dtype != DType::bf16)) return no(s);
+    const Access& a = std::get<Access>(s->leaf);
+    if (a.otherwise) return no(s);
+    for (std::size_t b = 0; b < nest.buffers.size(); ++b)
+      if (nest.buffers[b].tensor == a.tensor) step->buffer = static_cast<BufferId>(b);
+    if (step->buffer < 0 || nest.buffers[static_cast<std::size_t>(step->buffer)].inner) return no(s);
+    step->dtype = buffers[static_cast<std::size_t>(step->buffer)].dtype;
+    auto found = strides_of(p, r, statement, a.at, buffers[static_cast<std::size_t>(step->buffer)]);
+    if (!found) return no(s);
+    step->strides = std::move(*found);
+    return true;
+  }
+
+  bool push(S op, const ScalarRef& other = nullptr, double a = 0, double b = 0) {
+    StepOf step{op, -1, DType::f32, {0, std::vector<std::int64_t>(r.axes.size(), 0)}, static_cast<float>(a), static_cast<float>(b)};
+    if (other && !operand(other, &step)) return false;
+    steps.push_back(std::move(step));
+    return true;
+  }
+
+  // x * f(x) and the like, where the chain's value occurs more than once.
+  bool idiom(const ScalarRef& s, bool* matched) {
+    *matched = true;
+    double a = 0, b = 0;
+    if (ScalarRef x = inside_sigmoid(s)) return chain(x) && push(S::sigmoid);
+    if (s->op == Op::mul)
+      for (int i : {0, 1}) {
+        const ScalarRef &x = s->args[static_cast<std::size_t>(i)], &f = s->args[static_cast<std::size_t>(1 - i)];
+        if (ScalarRef y = inside_sigmoid(f); y && equal(x, y)) return chain(x) && push(S::silu);
+        if (ScalarRef y = inside_unit_clamp(f, &a, &b); y && equal(x, y)) return chain(x) && push(S::hardswish, nullptr, a, b);
+      }
+    if (s->op == Op::div || s->op == Op::mul) {            // (x * clamp(x + 3)) / 6
+      double scale = 0;
+      if (s->args[0]->op == Op::mul && literal(s->args[1], &scale))
+        for (int i : {0, 1}) {
+          const ScalarRef &x = s->args[0]->args[static_cast<std::size_t>(i)], &f = s->args[0]->args[static_cast<std::size_t>(1 - i)];
+          const ScalarRef scaled = binary(s->op, f, s->args[1]);
+          if (ScalarRef y = inside_unit_clamp(scaled, &a, &b); y && equal(x, y)) return chain(x) && push(S::hardswish, nullptr, a, b);
+        }
+    }
+    if (ScalarRef x = gelu(s)) return chain(x) && push(S::gelu);
+    *matched = false;
+    return false;
+  }
+
+  // x * 0.5 * (1 + erf(x / sqrt 2)), its three factors in any order.
+  ScalarRef gelu(const ScalarRef& s) {
+    std::vector<ScalarRef> factors;
+    std::function<void(const ScalarRef&)> collect = [&](const ScalarRef& f) {
+      if (f->op == Op::mul) collect(f->args[0]), collect(f->args[1]);
+      else factors.push_back(f);
+    };
+    if (s->op != Op::mul) return nullptr;
+    collect(s);
+    if (factors.size() != 3) return nullptr;
+    ScalarRef x, inner;
+    bool half = false;
+    double v = 0;
+    for (const ScalarRef& f : factors) {
+      if (literal(f, &v)) half = v == 0.5;
+      else if (f->op == Op::add && literal(f->args[1], &v) && v == 1 && f->args[0]->op == Op::erf) inner = f->args[0]->args[0];
+      else if (f->op == Op::add && literal(f->args[0], &v) && v == 1 && f->args[1]->op == Op::erf) inner = f->args[1]->args[0];
+      else x = f;
+    }
+    if (!half || !x || !inner) return nullptr;
+    const bool scaled = (inner->op == Op::div && literal(inner->args[1], &v) && near(v, std::sqrt(2.0))) ||
+                        (inner->op == Op::mul && literal(inner->args[1], &v) && near(v, std::sqrt(0.5)));
+    return scaled && equal(inner->args[0], x) ? x : nullptr;
+  }
+
+  bool chain(const ScalarRef& s) {
+    if (is_source(s)) return true;
+    bool matched = false;
+    const bool done = idiom(s, &matched);
+    if (matched) return done;
+    if (s->op == Op::cast && is_float(s->dtype)) {
+      if (!chain(s->args[0])) return false;
+      return s->dtype == DType::f32 || s->dtype == s->args[0]->dtype ? true : no(s);
+    }
+    if (s->dtype != DType::f32) return no(s);
+    if (s->args.size() == 1) return unary_step(s);
+    if (s->args.size() != 2) return no(s);
+    const bool left = contains(s->args[0]), right = contains(s->args[1]);
+    if (left == right) return no(s);
+    const ScalarRef &value = s->args[left ? 0 : 1], &other = s->args[left ? 1 : 0];
+    return chain(value) && binary_step(s, other, left);
+  }
+
+  bool unary_step(const ScalarRef& s) {
+    static const std::pair<Op, S> menu[] = {{Op::neg, S::neg}, {Op::abs, S::abs}, {Op::sqrt, S::sqrt}, {Op::exp, S::exp},
+                                            {Op::log, S::log}, {Op::tanh, S::tanh}, {Op::erf, S::erf}};
+    for (const auto& [op, step] : menu)
+      if (s->op == op) return chain(s->args[0]) && push(step);
+    return no(s);
+  }
+
+  bool binary_step(const ScalarRef& s, const ScalarRef& other, bool left) {
+    switch (s->op) {
+      case Op::add: return push(S::add, other);
+      case Op::sub: return push(left ? S::sub : S::rsub, other);
+      case Op::mul: return push(S::mul, other);
+      case Op::div: return push(left ? S::div : S::rdiv, other);
+      case Op::max: return push(S::max, other);
+      case Op::min: return push(S::min, other);
+      default: return no(s);
+    }
+  }
+};
+
+}  // namespace
+
+Or<std::vector<StepOf>> epilogue_steps(const Program& p, const Region& r, const Nest& nest, int from, const std::vector<int>& maps,
+                                       const std::vector<Stored>& buffers) {
+  Matcher m{p, r, nest, buffers, p.statement(r.statements[static_cast<std::size_t>(from)])->out, 0, {}, {}};
+  for (int i : maps) {
+    const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(i)]);
+    if (s.guard) return Refused{"a map has a guard"};
+    m.statement = i;
+    if (!m.contains(s.body) || !m.chain(s.body)) return Refused{m.refusal.empty() ? "a map does not read the value before it" : m.refusal};
+    m.source = s.out;
+  }
+  return std::move(m.steps);
+}
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,105 @@
+#include "target/cpu/executor.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+namespace tilewright::cpu {
+
+namespace k = kernels;
+
+Executable compile(const Plan& plan) {
+  Executable out;
+  out.leaf = &k::kernels_for(parse_isa(plan.options.isa));
+  for (const PlannedKernel& planned : plan.kernels) {
+    if (!planned.region) {
+      out.kernels.emplace_back();
+      continue;
+    }
+    Kernel kernel = compile_kernel(*out.leaf, *plan.program, *planned.region, planned.schedule, planned.nest, plan.layouts);
+    out.scratch = std::max(out.scratch, (kernel.scratch + 127) / 64 * 64);
+    out.packed_bytes += kernel.packed_bytes;
+    out.kernels.push_back(std::move(kernel));
+  }
+  return out;
+}
+
+namespace {
+
+struct Run {
+  const Plan& plan;
+  const Executable& exe;
+  std::byte* const* tensors;
+  std::byte* scratch;
+  double* seconds;
+  const std::atomic<bool>* cancelled;
+  int workers;
+  Barrier barrier;
+  std::atomic<const std::string*> fault{nullptr};
+  std::exception_ptr opaque_error;
+  std::atomic<bool> stop{false};
+
+  Array view(TensorId t) const {
+    const Tensor& tensor = plan.program->tensor(t);
+    Array a;
+    a.dtype = tensor.dtype;
+    for (const Size& d : tensor.dims) a.dims.push_back(d.constant());
+    a.data = tensors[t];
+    return a;
+  }
+
+  void call(const PlannedKernel& kernel) {
+    const Opaque& o = std::get<Opaque>(plan.program->nodes[static_cast<std::size_t>(kernel.opaque)]);
+    std::vector<Array> in, out;
+    for (TensorId t : o.in) in.push_back(view(t));
+    for (TensorId t : o.out) out.push_back(view(t));
+    try {
+      if (!o.reference) throw Error(Code::unsupported, o.place.node, fmt::format("opaque operator {} has no reference", o.op));
+      (*o.reference)(in, out);
+    } catch (...) {
+      opaque_error = std::current_exception();
+      stop = true;
+    }
+  }
+
+  // One worker's way through all kernels. Nothing here throws: faults are kept and raised after the region.
+  void worker(int w) {
+    auto then = std::chrono::steady_clock::now();
+    for (std::size_t n = 0; n < exe.kernels.size(); ++n) {
+      if (plan.kernels[n].region) {
+        const Kernel& kernel = exe.kernels[n];
+        const std::int64_t from = kernel.tiles * w / workers, to = kernel.tiles * (w + 1) / workers;
+        for (std::int64_t t = from; t < to; ++t)
+          if (const std::string* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
+            fault = bad;
+            stop = true;
+          }
+      } else if (w == 0) {
+        call(plan.kernels[n]);
+      }
+      if (w == 0 && cancelled && cancelled->load(std::memory_order_relaxed)) stop = true;
+      if (workers > 1) barrier.wait(w);
+      if (w == 0 && seconds) {
+        const auto now = std::chrono::steady_clock::now();
+        seconds[n] = std::chrono::duration<double>(now - then).count();
+        then = now;
+      }
+      if (stop) return;
+    }
+  }
+};
+
+}  // namespace
+
+void run(const Plan& plan, const Executable& exe, Pool& pool, std::byte* const* tensors, std::byte* scratch, double* seconds,
+         const std::atomic<bool>* cancelled) {
+  Run r{plan, exe, tensors, scratch, seconds, cancelled, pool.size(), Barrier(pool.size()), {}, {}, {}};
+  pool.run([&](int w) { r.worker(w); });
+  if (r.opaque_error) std::rethrow_exception(r.opaque_error);
+  if (const std::string* where = r.fault.load())
+    throw Error(Code::bounds, *where, "an element of an index tensor is out of range", "give the access an `else` value, or check the input");
+  if (cancelled && cancelled->load()) throw Error(Code::interrupted, "", "interrupted");
+}
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,30 @@
+// Runs a whole plan on this CPU: kernels in order inside one parallel region, tiles cut into equal runs a thread, a barrier
+// between kernels; opaque nodes run on the calling thread.
+#pragma once
+#include <atomic>
+
+#include "plan/plan.h"
+#include "support/threads.h"
+#include "target/cpu/kernel.h"
+
+namespace tilewright::cpu {
+
+struct Executable {
+  const kernels::Kernels* leaf = nullptr;
+  std::vector<Kernel> kernels;                       // one a planned kernel; empty name: opaque
+  std::int64_t scratch = 0;                          // bytes a worker needs
+  std::int64_t packed_bytes = 0;
+};
+Executable compile(const Plan&);
+
+// Where intermediates lie in one arena, by liveness over the plan's order. offset[t]: bytes, or -1 if it is not in the arena.
+struct MemoryPlan { std::vector<std::int64_t> offset; std::int64_t bytes = 0; };
+MemoryPlan plan_memory(const Plan&);
+
+// tensors: base addresses by tensor id of everything that is read or written. scratch: pool.size() times executable.scratch
+// bytes, aligned to 64. seconds: if not null, one a kernel. Throws Error(bounds) for an element of an index tensor that is out of
+// range, Error(interrupted) soon after `cancelled` is set, and what an opaque node's reference throws.
+void run(const Plan&, const Executable&, Pool&, std::byte* const* tensors, std::byte* scratch, double* seconds = nullptr,
+         const std::atomic<bool>* cancelled = nullptr);
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,50 @@
+// A nest made ready for one CPU: its tiles, and for each tile a short list of leaf calls with strides computed. The plain form
+// always works: what the contract and window leaves do not take, the block-vector interpreter runs.
+#pragma once
+#include <variant>
+
+#include "schedule/layout.h"
+#include "target/cpu/window_leaf.h"
+
+namespace tilewright::cpu {
+
+struct Kernel {
+  struct Loop { RegionAxis axis; std::int64_t extent, size; int step; };  // step: of the schedule, owner of the loop's variables
+  struct Step;
+  struct Stream { Loop loop; std::vector<Step> body; };
+  struct Lanes { LaneProgram program; std::string where; };             // where: for the message of an index out of range
+  struct Contract { ContractLeaf leaf; };
+  struct Window { WindowLeaf leaf; };
+  struct Step { std::variant<Stream, Lanes, Contract, Window> op; };
+  // A buffer is its tensor in place, or scratch; a padded copy is made where a tile's box leaves the tensor.
+  struct Place {
+    TensorId tensor = -1;
+    bool scratch = false;
+    std::int64_t offset = -1;                                            // of its scratch, or of the copy; -1: none
+    std::vector<std::int64_t> stride, copy_stride, dims, extent;
+    std::vector<int> order;
+    std::vector<Span> box;
+    DType dtype = DType::f32;
+    std::uint64_t fill = 0;                                              // bits of the value outside the tensor
+    bool padded = false;
+  };
+
+  std::string name;
+  std::vector<Loop> grid;
+  std::int64_t tiles = 1;
+  std::vector<Step> steps;
+  std::vector<Place> places;                                             // one a buffer; accumulators after the nest's own
+  std::vector<std::int64_t> extents;                                     // of the region axes
+  std::int64_t scratch = 0;                                              // bytes a worker needs
+  std::int64_t leaf_scratch = 0;                                         // where the leaves' own part of it begins
+  std::int64_t packed_bytes = 0;
+  std::vector<std::string> leaves;                                       // for reports: "contract 1x32 taps 9 k 16: add, max, min"
+};
+
+Kernel compile_kernel(const kernels::Kernels&, const Program&, const Region&, const Schedule&, const Nest&, const std::vector<DimOrder>& layouts);
+
+// Runs one tile. tensors: base addresses by tensor id. scratch: kernel.scratch bytes, aligned to 64. Returns null, or the name
+// of a statement where an element of an index tensor was out of range.
+const std::string* run_tile(const kernels::Kernels&, const Kernel&, std::int64_t tile, std::byte* const* tensors, std::byte* scratch);
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,331 @@
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "target/cpu/kernel.h"
+
+namespace tilewright::cpu {
+
+namespace k = kernels;
+
+namespace {
+
+constexpr std::int64_t align(std::int64_t n) { return (n + 63) / 64 * 64; }
+
+std::uint64_t bits_of(double v, DType t) {
+  switch (t) {
+    case DType::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(v));
+    case DType::f64: return std::bit_cast<std::uint64_t>(v);
+    case DType::f16: return f32_to_f16(static_cast<float>(v));
+    case DType::bf16: return f32_to_bf16(static_cast<float>(v));
+    default: return static_cast<std::uint64_t>(static_cast<std::int64_t>(v));
+  }
+}
+
+struct KernelCompiler {
+  const k::Kernels& leaf;
+  const Program& p;
+  const Region& r;
+  const Schedule& s;
+  const Nest& nest;
+  const std::vector<DimOrder>& layouts;
+  Kernel out;
+  std::vector<bool> tiled;
+  std::vector<std::int64_t> full_tile;
+  std::int64_t leaf_scratch = 0;                   // shared by the leaves, after the buffers
+
+  const Statement& statement(int i) const { return *p.statement(r.statements[static_cast<std::size_t>(i)]); }
+  int position(const Compute& c) const { return r.position(c.statement); }
+
+  // ---- buffers
+
+  std::int64_t reserve(std::int64_t elements, DType t) {
+    const std::int64_t at = out.scratch;
+    out.scratch += align(elements * static_cast<std::int64_t>(bytes_of(t)) + 64);
+    return at;
+  }
+
+  Kernel::Place place(const Buffer& b) {
+    Kernel::Place at;
+    at.tensor = b.tensor, at.dtype = b.inner ? b.held : p.tensor(b.tensor).dtype;
+    at.box = b.box, at.extent = b.extent, at.order = layouts[static_cast<std::size_t>(b.tensor)], at.scratch = b.inner;
+    for (const Size& d : p.tensor(b.tensor).dims) at.dims.push_back(d.constant());
+    at.copy_stride = dense_strides(b.extent, at.order);
+    at.stride = b.inner ? at.copy_stride : dense_strides(at.dims, at.order);
+    return at;
+  }
+
+  std::int64_t elements(const Kernel::Place& at) const {
+    std::int64_t n = 1;
+    for (std::int64_t e : at.extent) n *= std::max<std::int64_t>(e, 1);
+    return n;
+  }
+
+  std::vector<Stored> stored(bool copies) const {
+    std::vector<Stored> list;
+    for (const Kernel::Place& at : out.places) list.push_back({at.dtype, copies ? at.copy_stride : at.stride});
+    return list;
+  }
+
+  // The value outside the bounds becomes part of a tile's copy where the tile's box leaves the tensor.
+  void pad(BufferId b, const Access& a) {
+    double v = 0;
+    if (!a.otherwise || !is_literal(a.otherwise, &v)) return;
+    Kernel::Place& at = out.places[static_cast<std::size_t>(b)];
+    at.padded = true;
+    at.fill = bits_of(v, at.dtype);
+    if (at.offset < 0) at.offset = reserve(elements(at), at.dtype);
+  }
+
+  BufferId buffer_of(TensorId t) const {
+    for (std::size_t b = 0; b < nest.buffers.size(); ++b)
+      if (nest.buffers[b].tensor == t) return static_cast<BufferId>(b);
+    return -1;
+  }
+
+  // An accumulator in memory for a statement whose reduction takes several passes.
+  BufferId accumulator(int i) {
+    const Statement& st = statement(i);
+    Kernel::Place at = place(nest.buffers[static_cast<std::size_t>(buffer_of(st.out))]);
+    at.scratch = true, at.stride = at.copy_stride;
+    const bool flag = st.reducer == Reducer::any || st.reducer == Reducer::all;
+    at.dtype = flag ? DType::boolean : compute_type(st.body->dtype);
+    at.offset = reserve(elements(at), at.dtype);
+    out.places.push_back(at);
+    return static_cast<BufferId>(out.places.size()) - 1;
+  }
+
+  // ---- grouping
+
+  std::set<RegionAxis> axes(int i, bool parallel_only) const {
+    const Statement& st = statement(i);
+    std::set<RegionAxis> used;
+    for (std::size_t a = 0; a < st.axes.size(); ++a) {
+      if (parallel_only && std::count(st.reduced.begin(), st.reduced.end(), static_cast<AxisId>(a))) continue;
+      for (std::size_t x = 0; x < r.axes.size(); ++x)
+        if (mentions_axis(r.image[static_cast<std::size_t>(i)][a], static_cast<AxisId>(x))) used.insert(static_cast<RegionAxis>(x));
+    }
+    return used;
+  }
+
+  // Whether `map` can run at the same point as the group: same axes, and it reads the group's values just where they are made.
+  bool joins(const std::vector<int>& group, int map) const {
+    if (axes(map, true) != axes(group[0], true)) return false;
+    bool fits = true;
+    for_each_access(statement(map), [&](const Access& a) {
+      for (int g : group) {
+        if (statement(g).out != a.tensor) continue;
+        for (std::size_t d = 0; d < a.at.size(); ++d) {
+          const Index mine = substitute(p, a.at[d], r.image[static_cast<std::size_t>(map)]);
+          const Index theirs = substitute(p, statement(g).at[d], r.image[static_cast<std::size_t>(g)]);
+          fits &= mine == theirs;
+        }
+      }
+    });
+    return fits;
+  }
+
+  // Buffers that must be written: the kernel's outputs, and what a statement outside the group reads.
+  std::vector<bool> live(const std::vector<int>& group) const {
+    std::vector<bool> list(out.places.size(), false);
+    for (TensorId t : nest.outputs) list[static_cast<std::size_t>(buffer_of(t))] = true;
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      if (std::count(group.begin(), group.end(), static_cast<int>(i))) continue;
+      for_each_access(statement(static_cast<int>(i)), [&](const Access& a) { list[static_cast<std::size_t>(buffer_of(a.tensor))] = true; });
+    }
+    return list;
+  }
+
+  // ---- steps
+
+  void lanes(std::vector<Kernel::Step>& to, Group g) {
+    auto program = compile_lanes(p, r, nest, g, stored(false), tiled, live(g.statements));
+    if (!program) {
+      const BufferId acc = accumulator(g.statements[0]);
+      for (Group::Part part : {Group::Part::init, Group::Part::accumulate, Group::Part::finish}) {
+        Group pass{part == Group::Part::finish ? g.statements : std::vector<int>{g.statements[0]}, part, acc};
+        lanes(to, pass);
+      }
+      return;
+    }
+    leaf_scratch = std::max(leaf_scratch, program->code.scratch_bytes + k::max_block);
+    if (g.part != Group::Part::init && g.part != Group::Part::finish)
+      out.leaves.push_back(fmt::format("interpret {} instructions", program->code.instructions.size()));
+    to.push_back({Kernel::Lanes{std::move(*program), p.tensor(statement(g.statements[0]).out).name}});
+  }
+
+  static std::string step_names(const std::vector<StepOf>& steps) {
+    static constexpr const char* names[] = {"add", "sub", "rsub", "mul", "div", "rdiv", "max", "min", "leaky", "elu", "neg", "abs", "square",
+                                            "sqrt", "exp", "log", "sigmoid", "silu", "hardsigmoid", "hardswish", "tanh", "erf", "gelu",
+                                            "softplus", "round"};
+    std::string text;
+    for (const StepOf& st : steps) text += std::string(text.empty() ? "" : ", ") + names[static_cast<int>(st.op)];
+    return text;
+  }
+
+  // The fast leaves, with all of the maps or, if their epilogue is not in the menu, with none and the maps interpreted behind.
+  template <class Leaf, class Compile> bool fast(std::vector<Kernel::Step>& to, int i, std::vector<int> maps, Compile compile, std::string* why) {
+    std::vector<int> group = maps;
+    group.insert(group.begin(), i);
+    const std::vector<bool> needed = live(group);
+    for (std::size_t m = 0; m + 1 < group.size(); ++m)
+      if (needed[static_cast<std::size_t>(buffer_of(statement(group[m]).out))]) maps.clear();   // a value between is stored too
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const int last = maps.empty() ? i : maps.back();
+      Kernel::Place& result = out.places[static_cast<std::size_t>(buffer_of(statement(last).out))];
+      auto made = compile(maps, Stored{result.dtype, result.stride});
+      if (made) {
+        if (result.scratch && result.offset < 0) result.offset = reserve(elements(result), result.dtype);
+        pad(made->a, made_access(i, made->a));
+        leaf_scratch = std::max(leaf_scratch, scratch_bytes(*made));
+        if (made->packed) out.packed_bytes += static_cast<std::int64_t>(made->packed->bytes);
+        out.leaves.push_back(describe(*made));
+        to.push_back({Leaf{std::move(*made)}});
+        std::vector<int> rest(group.begin() + 1 + static_cast<std::ptrdiff_t>(maps.size()), group.end());
+        if (!rest.empty()) lanes(to, {rest, Group::Part::whole, -1});
+        return true;
+      }
+      *why = made.reason();
+      if (maps.empty()) return false;
+      maps.clear();
+    }
+    return false;
+  }
+
+  static std::string describe(const ContractLeaf& l) {
+    return fmt::format("contract n {} k {}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "",
+                       l.packed ? "" : " packed in each tile", l.steps.empty() ? "" : ": " + step_names(l.steps));
+  }
+  static std::string describe(const WindowLeaf& l) {
+    return fmt::format("window lanes {} taps {}{}", l.lane_extent, l.taps, l.steps.empty() ? "" : ": " + step_names(l.steps));
+  }
+
+  Access made_access(int i, BufferId b) const {
+    Access found;
+    for_each_access(statement(i), [&](const Access& a) {
+      if (buffer_of(a.tensor) == b && (found.tensor < 0 || a.otherwise)) found = a;
+    });
+    return found;
+  }
+
+  void reduction(std::vector<Kernel::Step>& to, const Compute& c, const std::vector<int>& maps) {
+    const int i = position(c);
+    std::string why;
+    const auto in_place = stored(false), copied = stored(true);
+    if (c.kind == Compute::Kind::contract &&
+        fast<Kernel::Contract>(to, i, maps, [&](const std::vector<int>& m, const Stored& st) {
+          return compile_contract(leaf, p, r, nest, i, m, in_place, copied, st, tiled, full_tile);
+        }, &why))
+      return;
+    if ((c.kind == Compute::Kind::window || c.kind == Compute::Kind::contract) &&
+        fast<Kernel::Window>(to, i, maps, [&](const std::vector<int>& m, const Stored& st) {
+          return compile_window(leaf, p, r, nest, i, m, in_place, copied, st, tiled, full_tile);
+        }, &why))
+      return;
+    std::vector<int> group = maps;
+    group.insert(group.begin(), i);
+    lanes(to, {group, Group::Part::whole, -1});
+  }
+
+  void block(std::vector<Kernel::Step>& to, const Block& nodes, BufferId streamed) {
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (const For* f = std::get_if<For>(&nodes[n].op)) {
+        n = stream(to, nodes, n, *f);
+        continue;
+      }
+      const Compute* c = std::get_if<Compute>(&nodes[n].op);
+      if (!c) continue;
+      const int i = position(*c);
+      if (c->kind != Compute::Kind::map && streamed >= 0) {
+        lanes(to, {{i}, Group::Part::accumulate, streamed});
+        continue;
+      }
+      std::vector<int> group = {i};
+      while (n + 1 < nodes.size()) {
+        const Compute* next = std::get_if<Compute>(&nodes[n + 1].op);
+        if (!next || next->kind != Compute::Kind::map || !joins(group, position(*next))) break;
+        group.push_back(position(*next));
+        ++n;
+      }
+      if (c->kind == Compute::Kind::map) lanes(to, {group, Group::Part::whole, -1});
+      else reduction(to, *c, {group.begin() + 1, group.end()});
+    }
+  }
+
+  // A stream: the accumulator is set before the loop, added to inside, and read by the maps behind it.
+  std::size_t stream(std::vector<Kernel::Step>& to, const Block& nodes, std::size_t n, const For& f) {
+    int reduced = -1;
+    std::function<void(const Block&)> find = [&](const Block& b) {
+      for (const Node& node : b) {
+        if (const Compute* c = std::get_if<Compute>(&node.op); c && c->kind != Compute::Kind::map) reduced = position(*c);
+        find(node.body);
+      }
+    };
+    find(nodes[n].body);
+    TW_ASSERT(reduced >= 0);
+    const BufferId acc = accumulator(reduced);
+    lanes(to, {{reduced}, Group::Part::init, acc});
+    loop(to, nodes[n], f, acc);
+    std::vector<int> group = {reduced};
+    while (n + 1 < nodes.size()) {
+      const Compute* next = std::get_if<Compute>(&nodes[n + 1].op);
+      if (!next || next->kind != Compute::Kind::map || !joins(group, position(*next))) break;
+      group.push_back(position(*next));
+      ++n;
+    }
+    lanes(to, {group, Group::Part::finish, acc});
+    return n;
+  }
+
+  void loop(std::vector<Kernel::Step>& to, const Node& node, const For& f, BufferId acc) {
+    Kernel::Stream st{{s.steps[static_cast<std::size_t>(f.step)].axis, f.extent, f.size, f.step}, {}};
+    for (const Node& inner : node.body)
+      if (const For* g = std::get_if<For>(&inner.op)) {
+        loop(st.body, inner, *g, acc);
+        to.push_back({std::move(st)});
+        return;
+      }
+    block(st.body, node.body, acc);
+    to.push_back({std::move(st)});
+  }
+
+  void run() {
+    out.name = nest.name;
+    for (const Size& e : r.axes) out.extents.push_back(e.constant());
+    tiled.assign(r.axes.size(), false);
+    full_tile = out.extents;
+    for (const AxisStep& step : s.steps) {
+      const auto a = static_cast<std::size_t>(step.axis);
+      tiled[a] = step.size < out.extents[a];
+      full_tile[a] = std::min(step.size, out.extents[a]);
+    }
+    for (const Buffer& b : nest.buffers) out.places.push_back(place(b));
+    const Block* body = &nest.body;
+    while (body->size() == 1 && std::holds_alternative<For>((*body)[0].op)) {
+      const For& f = std::get<For>((*body)[0].op);
+      if (f.kind != For::Kind::grid) break;
+      out.grid.push_back({s.steps[static_cast<std::size_t>(f.step)].axis, f.extent, f.size, f.step});
+      out.tiles *= ceil_div_i64(f.extent, f.size);
+      body = &(*body)[0].body;
+    }
+    block(out.steps, *body, -1);
+    // Inner values that some step reads from memory get their scratch.
+    for (Kernel::Place& at : out.places)
+      if (at.scratch && at.offset < 0) at.offset = reserve(elements(at), at.dtype);
+    out.leaf_scratch = align(out.scratch);
+    out.scratch = out.leaf_scratch + leaf_scratch + 64;
+  }
+};
+
+}  // namespace
+
+Kernel compile_kernel(const k::Kernels& leaf, const Program& p, const Region& r, const Schedule& s, const Nest& nest,
+                      const std::vector<DimOrder>& layouts) {
+  KernelCompiler c{leaf, p, r, s, nest, layouts, {}, {}, {}, 0};
+  c.run();
+  return std::move(c.out);
+}
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,151 @@
+#include <array>
+
+#include "target/cpu/kernel.h"
+
+namespace tilewright::cpu {
+
+namespace k = kernels;
+
+namespace {
+
+constexpr std::size_t most_axes = 32, most_dims = 16;
+
+struct TileRun {
+  const k::Kernels& leaf;
+  const Kernel& kernel;
+  std::byte* const* tensors;
+  std::byte* scratch;
+  std::byte* leaf_scratch;
+  std::vector<View>& views;
+  std::array<std::int64_t, most_axes> low{}, high{};
+  std::array<std::int64_t, 2 * most_axes> variables{};
+
+  // Where a buffer lies for the current loop values.
+  void settle(std::size_t b) {
+    const Kernel::Place& at = kernel.places[b];
+    if (!at.scratch) {
+      views[b].origin = tensors[at.tensor];
+      return;
+    }
+    views[b].origin = shifted(at, scratch + at.offset);
+  }
+
+  std::byte* shifted(const Kernel::Place& at, std::byte* to) const {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < at.box.size(); ++d) offset += at.box[d].low.at(variables.data()) * at.copy_stride[d];
+    return to - offset * static_cast<std::int64_t>(bytes_of(at.dtype));
+  }
+
+  // Whether the box of a padded operand leaves its tensor; then a copy is made, with the fill outside.
+  bool copy_padded(BufferId b) {
+    const auto n = static_cast<std::size_t>(b);
+    const Kernel::Place& at = kernel.places[n];
+    if (!at.padded) return false;
+    const std::size_t rank = at.box.size();
+    std::array<std::int64_t, most_dims> from{}, to{}, base{};
+    bool outside = false, empty = false;
+    for (std::size_t d = 0; d < rank; ++d) {
+      base[d] = at.box[d].low.at(variables.data());
+      const std::int64_t end = at.box[d].high.at(variables.data());
+      from[d] = std::max<std::int64_t>(base[d], 0);
+      to[d] = std::min(end, at.dims[d]);
+      outside |= base[d] < 0 || end > at.dims[d];
+      empty |= to[d] <= from[d];
+    }
+    if (!outside) return false;
+    const auto width = static_cast<std::int64_t>(bytes_of(at.dtype));
+    std::int64_t count = 1;
+    for (std::size_t d = 0; d < rank; ++d) count *= at.extent[d];
+    std::byte* box = scratch + at.offset;
+    leaf.fill({.rows = 1, .columns = count, .bytes = static_cast<int>(width), .value = at.fill, .dst = box, .dst_row = 0, .dst_column = 1});
+    views[n].origin = shifted(at, box);
+    if (!empty) copy_inside(at, from.data(), to.data(), views[n].origin, width);
+    return true;
+  }
+
+  // The part inside, two innermost dims a call.
+  void copy_inside(const Kernel::Place& at, const std::int64_t* from, const std::int64_t* to, std::byte* origin, std::int64_t width) {
+    const std::size_t rank = at.box.size();
+    const int column = rank > 0 ? at.order[rank - 1] : -1, row = rank > 1 ? at.order[rank - 2] : -1;
+    std::array<std::int64_t, most_dims> point{};
+    for (std::size_t d = 0; d < rank; ++d) point[d] = from[d];
+    const std::size_t far = rank > 2 ? rank - 2 : 0;
+    for (bool more = true; more;) {
+      std::int64_t source = 0, target = 0;
+      for (std::size_t d = 0; d < rank; ++d) {
+        source += point[d] * at.stride[d];
+        target += point[d] * at.copy_stride[d];
+      }
+      k::Copy c;
+      c.rows = row < 0 ? 1 : to[row] - from[row];
+      c.columns = column < 0 ? 1 : to[column] - from[column];
+      c.bytes = static_cast<int>(width);
+      c.src = tensors[at.tensor] + source * width;
+      c.src_row = row < 0 ? 0 : at.stride[static_cast<std::size_t>(row)];
+      c.src_column = column < 0 ? 1 : at.stride[static_cast<std::size_t>(column)];
+      c.dst = origin + target * width;
+      c.dst_row = row < 0 ? 0 : at.copy_stride[static_cast<std::size_t>(row)];
+      c.dst_column = column < 0 ? 1 : at.copy_stride[static_cast<std::size_t>(column)];
+      leaf.copy(c);
+      more = false;
+      for (std::size_t i = far; i-- > 0 && !more;) {
+        const auto d = static_cast<std::size_t>(at.order[i]);
+        if (++point[d] < to[d]) more = true;
+        else point[d] = from[d];
+      }
+    }
+  }
+
+  template <class Leaf, class Run> void fast(const Leaf& l, Run run) {
+    const bool copied = copy_padded(l.a);
+    run(leaf, l, views, copied, low.data(), high.data(), leaf_scratch);
+    if (copied) settle(static_cast<std::size_t>(l.a));
+  }
+
+  const std::string* steps(const std::vector<Kernel::Step>& list) {
+    for (const Kernel::Step& s : list) {
+      if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) fast(c->leaf, run_contract);
+      else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) fast(w->leaf, run_window);
+      else if (const auto* l = std::get_if<Kernel::Lanes>(&s.op)) {
+        if (!run_lanes(leaf, l->program, views, low.data(), high.data(), leaf_scratch)) return &l->where;
+      } else if (const std::string* bad = stream(std::get<Kernel::Stream>(s.op))) {
+        return bad;
+      }
+    }
+    return nullptr;
+  }
+
+  const std::string* stream(const Kernel::Stream& s) {
+    const auto a = static_cast<std::size_t>(s.loop.axis);
+    for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
+      low[a] = at, high[a] = std::min(at + s.loop.size, s.loop.extent);
+      variables[2 * static_cast<std::size_t>(s.loop.step)] = low[a];
+      variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = high[a];
+      for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
+      if (const std::string* bad = steps(s.body)) return bad;
+    }
+    low[a] = 0, high[a] = s.loop.extent;
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+const std::string* run_tile(const k::Kernels& leaf, const Kernel& kernel, std::int64_t tile, std::byte* const* tensors, std::byte* scratch) {
+  thread_local std::vector<View> views;
+  views.resize(kernel.places.size());
+  TileRun run{leaf, kernel, tensors, scratch, scratch + kernel.leaf_scratch, views, {}, {}, {}};
+  TW_ASSERT(kernel.extents.size() <= most_axes && kernel.grid.size() <= most_axes);
+  for (std::size_t a = 0; a < kernel.extents.size(); ++a) run.high[a] = kernel.extents[a];
+  for (std::size_t i = kernel.grid.size(); i-- > 0;) {
+    const Kernel::Loop& g = kernel.grid[i];
+    const std::int64_t count = ceil_div_i64(g.extent, g.size), at = tile % count * g.size;
+    tile /= count;
+    run.low[static_cast<std::size_t>(g.axis)] = run.variables[2 * i] = at;
+    run.high[static_cast<std::size_t>(g.axis)] = run.variables[2 * i + 1] = std::min(at + g.size, g.extent);
+  }
+  for (std::size_t b = 0; b < kernel.places.size(); ++b) run.settle(b);
+  return run.steps(kernel.steps);
+}
+
+}  // namespace tilewright::cpu

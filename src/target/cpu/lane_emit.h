@@ -1,0 +1,68 @@
+// From scalar bodies to instructions of the block-vector interpreter, in four sections; the first half of compile_lanes.
+#pragma once
+#include <map>
+
+#include "target/cpu/lane_program.h"
+
+namespace tilewright::cpu {
+
+class LaneEmitter {
+ public:
+  LaneEmitter(const Program& p, const Region& r, const Nest& nest, const Group& g, const std::vector<Stored>& buffers,
+              const std::vector<bool>& live, bool lanes_reduced)
+      : p_(p), r_(r), nest_(nest), group_(g), buffers_(buffers), live_(live), lanes_reduced_(lanes_reduced) {}
+
+  void run();                                       // fills program() and the pointer and index lists
+  kernels::VectorProgram program;
+  std::vector<LaneProgram::PointerOf> pointers;
+  std::vector<LaneProgram::IndexOf> indices;
+  int fault = -1;
+
+ private:
+  enum Section { setup, begin, body, end, sections };
+  using Register = int;
+
+  std::vector<kernels::Instruction>& code();
+  Register fresh(kernels::Type);
+  Register emit(const ScalarRef&);                  // the value, in register_type(dtype)
+  Register emit_as(const ScalarRef&, DType compute);
+  Register emit_node(const ScalarRef&);
+  Register constant_of(DType compute, double real, std::int64_t integer);
+  Register convert(Register, kernels::Type from, DType to);
+  Register read(const Access&);
+  Register index(const Index&);                     // i64
+  Register affine_index(const Index&);
+  Register index_sum(Register sum, const Index::Term&);
+  Register in_bounds(const Access&, std::vector<Register>* index_registers, bool check);
+  Register both(Register a, Register b);            // conjunction of masks; -1 is true
+  int pointer(BufferId, DType, std::int64_t offset, std::vector<std::int64_t> axis);
+  int pointer_of(const Access&, BufferId);
+  void flag_fault(Register bad);
+  void store(int statement, Register value);
+  void map(int statement);
+  void reduction(int statement);
+  void accumulate(const Statement&, Register value, Register index);
+  void horizontal(const Statement&);
+  void start_accumulator(const Statement&);
+  void load_accumulator(int statement, bool then_store);
+  void end_of_faults();
+  BufferId buffer_of(TensorId) const;
+  ScalarRef over_region(const ScalarRef&, int statement) const;
+  Register as_declared(int statement, Register);
+
+  const Program& p_;
+  const Region& r_;
+  const Nest& nest_;
+  const Group& group_;
+  const std::vector<Stored>& buffers_;
+  const std::vector<bool>& live_;
+  const bool lanes_reduced_;
+  Section section_ = body;
+  std::map<const Scalar*, Register> known_[sections];
+  std::vector<ScalarRef> alive_;                    // keeps the substituted bodies, whose addresses are keys
+  std::map<std::pair<int, std::int64_t>, Register> constants_;   // by type and bits
+  std::map<TensorId, Register> inner_;              // values of the group's earlier statements at this point
+  Register guard_ = -1, accumulator_ = -1, winner_ = -1, fault_register_ = -1;
+};
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,232 @@
+#include "target/cpu/window_leaf.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace tilewright::cpu {
+
+namespace k = kernels;
+
+namespace {
+
+bool leaf_type(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
+
+float as_f32(const std::byte* p, DType t) {
+  if (t == DType::f32) {
+    float v;
+    std::memcpy(&v, p, 4);
+    return v;
+  }
+  std::uint16_t bits;
+  std::memcpy(&bits, p, 2);
+  return t == DType::f16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+
+struct Compiler {
+  const Program& p;
+  const Region& r;
+  const Statement& s;
+  int statement;
+  const std::vector<bool>& tiled;
+  const std::vector<std::int64_t>& full_tile;
+  WindowLeaf out;
+  Strides weights;                                 // empty axis list: none
+
+  std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
+  RegionAxis axis(AxisId a) const { return *plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(a)]); }
+
+  std::string choose(const tilewright::Window& w) {
+    std::vector<RegionAxis> parallel, taps;
+    for (AxisId a : parallel_axes(s))
+      if (extent(axis(a)) != 1) parallel.push_back(axis(a));
+    for (AxisId a : w.taps) taps.push_back(axis(a));
+    std::vector<const Strides*> all = {&out.in_place.strides, &out.copied.strides, &out.c_strides};
+    for (const StepOf& step : out.steps) all.push_back(&step.strides);
+    if (!weights.axis.empty()) all.push_back(&weights);
+    // Lanes: what lies contiguously in data and result and runs through the weights too.
+    RegionAxis lane = -1;
+    for (RegionAxis a : parallel)
+      if (out.in_place.strides[a] == 1 && out.copied.strides[a] == 1 && out.c_strides[a] == 1 &&
+          (weights.axis.empty() || weights[a] != 0))
+        lane = a;
+    if (lane < 0) return "no axis is contiguous in data and result";
+    out.lanes = {lane};
+    out.lane_extent = extent(lane);
+    std::vector<RegionAxis> rows;
+    for (RegionAxis a : parallel) {
+      if (a == lane) continue;
+      (weights.axis.empty() || weights[a] == 0 ? rows : out.far).push_back(a);
+    }
+    std::stable_sort(rows.begin(), rows.end(), [&](RegionAxis x, RegionAxis y) { return out.c_strides[x] > out.c_strides[y]; });
+    out.rows = merge_axes(r, rows, tiled, all);
+    out.row_limit = 1;
+    for (RegionAxis a : rows) out.row_limit *= full_tile[static_cast<std::size_t>(a)];
+    auto table = [&](const Strides& of) {
+      std::vector<Run> runs;
+      out.taps = 1;
+      for (RegionAxis a : taps) {
+        runs.push_back({extent(a), of[a]});
+        out.taps *= extent(a);
+      }
+      std::vector<std::int64_t> t(static_cast<std::size_t>(out.taps));
+      offsets(runs.data(), runs.size(), t.data());
+      return t;
+    };
+    out.in_place.taps = table(out.in_place.strides);
+    out.copied.taps = table(out.copied.strides);
+    if (!weights.axis.empty()) weight_taps = table(weights);
+    return {};
+  }
+  std::vector<std::int64_t> weight_taps;
+
+  void pack(const Tensor& t) {
+    const RegionAxis lane = out.lanes[0];
+    const std::int64_t each = out.taps * out.lane_extent;
+    std::int64_t copies = 1;
+    for (RegionAxis a : out.far) {
+      out.packed_far.push_back(weights[a] != 0 ? each * copies : 0);
+      if (weights[a] != 0) copies *= extent(a);
+    }
+    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each) * sizeof(float));
+    auto* to = reinterpret_cast<float*>(packed->data);
+    const auto width = static_cast<std::int64_t>(bytes_of(t.dtype));
+    for (std::int64_t n = 0; n < copies; ++n) {
+      std::int64_t rest = n, from = weights.offset;
+      for (std::size_t i = 0; i < out.far.size(); ++i) {
+        if (out.packed_far[i] == 0) continue;
+        from += rest % extent(out.far[i]) * weights[out.far[i]];
+        rest /= extent(out.far[i]);
+      }
+      for (std::int64_t tap = 0; tap < out.taps; ++tap)
+        for (std::int64_t c = 0; c < out.lane_extent; ++c)
+          *to++ = as_f32(t.data.data() + (from + weight_taps[static_cast<std::size_t>(tap)] + c * weights[lane]) * width, t.dtype);
+    }
+    out.packed = packed;
+  }
+};
+
+}  // namespace
+
+Or<WindowLeaf> compile_window(const k::Kernels&, const Program& p, const Region& r, const Nest& nest, int statement,
+                              const std::vector<int>& maps, const std::vector<Stored>& in_place, const std::vector<Stored>& copied,
+                              const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile) {
+  const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
+  const Or<tilewright::Window> w = window(p, s);
+  if (!w) return Refused{w.reason()};
+  for (const Size& e : r.axes)
+    if (e.constant() == 0) return Refused{"an axis is empty"};
+  for (const Index& i : r.image[static_cast<std::size_t>(statement)])
+    if (!plain_axis(i)) return Refused{"an axis of the window is no axis of the region"};
+  Compiler c{p, r, s, statement, tiled, full_tile, {}, {}, {}};
+  for (AxisId x : w->taps)
+    if (tiled[static_cast<std::size_t>(c.axis(x))]) return Refused{"the window is streamed"};
+  WindowLeaf& out = c.out;
+  const int last = maps.empty() ? statement : maps.back();
+  const Statement& final = *p.statement(r.statements[static_cast<std::size_t>(last)]);
+  for (std::size_t b = 0; b < nest.buffers.size(); ++b) {
+    if (nest.buffers[b].tensor == w->data->tensor) out.a = static_cast<BufferId>(b);
+    if (nest.buffers[b].tensor == final.out) out.c = static_cast<BufferId>(b);
+  }
+  out.a_type = in_place[static_cast<std::size_t>(out.a)].dtype;
+  out.c_type = stored.dtype;
+  if (!leaf_type(out.a_type) || !leaf_type(out.c_type)) return Refused{fmt::format("the window leaf does not compute {}", name_of(out.a_type))};
+  out.reduce = s.reducer == Reducer::max ? k::WindowReduce::max : s.reducer == Reducer::min ? k::WindowReduce::min : k::WindowReduce::sum;
+  auto steps = epilogue_steps(p, r, nest, statement, maps, in_place);
+  if (!steps) return Refused{steps.reason()};
+  out.steps = std::move(*steps);
+  if (out.steps.size() > 16) return Refused{"more than 16 steps behind the window"};
+  const auto a = strides_of(p, r, statement, w->data->at, in_place[static_cast<std::size_t>(out.a)]);
+  const auto a2 = strides_of(p, r, statement, w->data->at, copied[static_cast<std::size_t>(out.a)]);
+  const auto cc = strides_of(p, r, last, final.at, stored);
+  if (!a || !a2 || !cc) return Refused{"an index is not affine"};
+  out.in_place.strides = *a, out.copied.strides = *a2, out.c_strides = *cc;
+  const Tensor* weights = w->weights ? &p.tensor(w->weights->tensor) : nullptr;
+  if (weights) {
+    if (weights->kind != Kind::weight || weights->data.empty() || !leaf_type(weights->dtype)) return Refused{"the weights are not known before the run"};
+    Stored rows{weights->dtype, std::vector<std::int64_t>(weights->dims.size(), 1)};
+    for (std::size_t d = weights->dims.size(); d-- > 1;) rows.stride[d - 1] = rows.stride[d] * weights->dims[d].constant();
+    const auto found = strides_of(p, r, statement, w->weights->at, rows);
+    if (!found) return Refused{"an index of the weights is not affine"};
+    c.weights = *found;
+  }
+  if (std::string why = c.choose(*w); !why.empty()) return Refused{why};
+  if (weights) c.pack(*weights);
+  return std::move(out);
+}
+
+std::int64_t scratch_bytes(const WindowLeaf& l) {
+  return l.rows.size() > 1 ? static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8 : 0;
+}
+
+void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<View>& views, bool a_copied, const std::int64_t* low,
+                const std::int64_t* high, std::byte* scratch) {
+  const Placement& a = a_copied ? l.copied : l.in_place;
+  auto extent = [&](RegionAxis x) { return high[x] - low[x]; };
+  k::Window call;
+  const RegionAxis lane = l.lanes[0];
+  call.x = 1, call.c = extent(lane), call.taps = l.taps, call.reduce = l.reduce;
+  for (const auto& g : l.rows)
+    for (RegionAxis x : g) call.x *= extent(x);
+  if (call.x == 0 || call.c == 0) return;
+  auto* table = reinterpret_cast<std::int64_t*>(scratch);
+  auto rows = [&](const Strides& s) {
+    if (l.rows.empty()) return k::Rows{0, nullptr};
+    if (l.rows.size() == 1) return k::Rows{s[l.rows[0].back()], nullptr};
+    std::array<Run, 8> runs;
+    TW_ASSERT(l.rows.size() <= runs.size());
+    for (std::size_t i = 0; i < l.rows.size(); ++i) {
+      runs[i] = {1, s[l.rows[i].back()]};
+      for (RegionAxis x : l.rows[i]) runs[i].extent *= extent(x);
+    }
+    offsets(runs.data(), l.rows.size(), table);
+    const k::Rows made{0, table};
+    table += call.x;
+    return made;
+  };
+  call.a_rows = rows(a.strides);
+  call.out_rows = rows(l.c_strides);
+  call.a_type = l.a_type, call.out_type = l.c_type;
+  call.tap_offset = a.taps.data();
+  call.w_t = l.lane_extent;
+  std::array<k::EpilogueStep, 16> steps;
+  for (std::size_t i = 0; i < l.steps.size(); ++i) {
+    const StepOf& s = l.steps[i];
+    steps[i] = {s.op, nullptr, s.dtype, {}, 0, s.a, s.b};
+    if (s.buffer < 0) continue;
+    steps[i].rows = rows(s.strides);
+    steps[i].column = s.strides[lane];
+  }
+  call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
+  std::int64_t point[32];
+  const std::size_t axes = l.c_strides.axis.size();
+  TW_ASSERT(axes <= 32);
+  std::memcpy(point, low, axes * sizeof(std::int64_t));
+  for (RegionAxis x : l.far)
+    if (extent(x) == 0) return;
+  auto address = [&](BufferId b, const Strides& s, DType t) {
+    return views[static_cast<std::size_t>(b)].origin + s.at(point) * static_cast<std::int64_t>(bytes_of(t));
+  };
+  for (bool more = true; more;) {
+    call.a = address(l.a, a.strides, l.a_type);
+    call.out = address(l.c, l.c_strides, l.c_type);
+    for (std::size_t i = 0; i < l.steps.size(); ++i)
+      if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);
+    if (l.packed) {
+      std::int64_t from = low[lane];
+      for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
+      call.w = reinterpret_cast<const float*>(l.packed->data) + from;
+    }
+    leaf.window(call);
+    more = false;
+    for (std::size_t i = l.far.size(); i-- > 0 && !more;) {
+      std::int64_t& x = point[l.far[i]];
+      if (++x < high[l.far[i]]) more = true;
+      else x = low[l.far[i]];
+    }
+  }
+}
+
+}  // namespace tilewright::cpu

@@ -1,0 +1,31 @@
+// Depthwise convolutions and pools as calls of the window leaf: lanes are an axis that lies contiguously in data and result,
+// rows the axes that the window slides over, taps the reduced axes.
+#pragma once
+#include "target/cpu/contract_leaf.h"
+
+namespace tilewright::cpu {
+
+struct WindowLeaf {
+  BufferId a = -1, c = -1;
+  DType a_type = DType::f32, c_type = DType::f32;
+  kernels::WindowReduce reduce = kernels::WindowReduce::sum;
+  Placement in_place, copied;                     // of the data
+  Strides c_strides;
+  std::vector<RegionAxis> lanes;                  // merged; the last has stride 1
+  std::vector<std::vector<RegionAxis>> rows;
+  std::vector<RegionAxis> far;
+  std::int64_t taps = 1, lane_extent = 1;
+  std::vector<StepOf> steps;
+  std::shared_ptr<const Aligned> packed;          // weights as f32 [far axes of the weights][taps][lanes], or null
+  std::vector<std::int64_t> packed_far;
+  std::int64_t row_limit = 0;
+};
+
+Or<WindowLeaf> compile_window(const kernels::Kernels&, const Program&, const Region&, const Nest&, int statement, const std::vector<int>& maps,
+                              const std::vector<Stored>& in_place, const std::vector<Stored>& copied, const Stored& out,
+                              const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile);
+std::int64_t scratch_bytes(const WindowLeaf&);
+void run_window(const kernels::Kernels&, const WindowLeaf&, const std::vector<View>&, bool a_copied, const std::int64_t* low,
+                const std::int64_t* high, std::byte* scratch);
+
+}  // namespace tilewright::cpu
