@@ -19,7 +19,7 @@ namespace {
 
 // Nodes with their inputs, outputs and attributes that a model may have after inlining: far more than real models do,
 // and few enough for a file of a few lines that doubles itself thirty times to be refused in time.
-constexpr std::uint64_t most_items = std::uint64_t{1} << 22;
+constexpr std::uint64_t most_items = std::uint64_t{1} << 21;
 constexpr std::size_t longest_prefix = 256, longest_part = 64; // of made-up names
 
 using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>; // domain, name, overload
@@ -64,16 +64,20 @@ public:
   std::string_view fresh(std::string_view prefix, std::string_view part) {
     std::string name(prefix.substr(0, longest_prefix));
     name.append("/").append(part.substr(0, longest_part));
-    if (std::string_view kept = keep(name); taken_.insert(kept).second) return kept;
-    for (int& number = numbers_[name];;) {
-      std::string_view kept = keep(fmt::format("{}_{}", name, ++number + 1));
-      if (taken_.insert(kept).second) return kept;
-    }
+    if (!taken_.contains(name)) return keep(std::move(name));
+    // Numbered on from the last one of this name, so that many calls of one name do not search from the start.
+    int& number = numbers_.try_emplace(name, 1).first->second;
+    for (std::string next;;)
+      if (next = fmt::format("{}_{}", name, ++number); !taken_.contains(next)) return keep(std::move(next));
   }
   std::shared_ptr<const void> owner() const { return made_; }
 
 private:
-  std::string_view keep(std::string name) { return made_->emplace_back(std::move(name)); }
+  std::string_view keep(std::string name) {
+    std::string_view kept = made_->emplace_back(std::move(name));
+    taken_.insert(kept);
+    return kept;
+  }
   std::shared_ptr<std::deque<std::string>> made_ = std::make_shared<std::deque<std::string>>();
   std::unordered_set<std::string_view> taken_;
   std::unordered_map<std::string, int> numbers_;

@@ -407,8 +407,7 @@ std::string hint_for(Bytes bytes) {
     return "this is a Git LFS pointer; fetch the file itself with `git lfs pull`";
   if (text.starts_with("PK\x03\x04")) return "this is a zip archive, perhaps a PyTorch file; export the model to ONNX";
   if (text.starts_with("<")) return "this is a page of HTML or XML, perhaps a failed download";
-  if (text.starts_with("\x08\x00\x00\x00") || (text.size() > 8 && text.substr(4, 4) == "TFL3"))
-    return "this looks like a TensorFlow Lite file";
+  if (text.size() > 8 && text.substr(4, 4) == "TFL3") return "this looks like a TensorFlow Lite file";
   return {};
 }
 
