@@ -114,7 +114,7 @@ void save_calibration(const Calibration& calibration, const std::string& path) {
 
 // A damaged file must not stop a run that only wants to know the number of cores: it is left aside, and a note says so.
 Machine this_cpu(int threads) {
-  const Host host = read_host();
+  static const Host host = read_host(); // some thousand small files where there are hundreds of CPUs
   std::optional<Calibration> calibration;
   std::string note;
   try {

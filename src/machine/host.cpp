@@ -76,27 +76,24 @@ std::int64_t bytes_of_size(const std::string& text) { // "32K", "1024K", "32M"
 }
 
 std::vector<HostCache> read_caches(const std::string& root, const std::vector<int>& cpus) {
-  std::map<int, HostCache> caches;
-  std::map<int, std::set<std::string>> sharers;
+  std::map<int, HostCache> caches;                 // by level
+  std::set<std::pair<int, std::string>> instances; // index and sharers: each is read once
   for (int cpu : cpus)
     for (int index = 0; index < 16; index++) {
       const std::string folder = fmt::format("{}/cache/index{}/", cpu_folder(root, cpu), index);
+      const std::string shared = first_line(folder + "shared_cpu_list");
+      if (!instances.emplace(index, shared.empty() ? fmt::format("cpu {}", cpu) : shared).second) continue;
       const std::string type = first_line(folder + "type");
       if (type.empty()) break;
       const int level = std::atoi(first_line(folder + "level").c_str());
       const std::int64_t bytes = bytes_of_size(first_line(folder + "size"));
       if (type == "Instruction" || level < 1 || level > 4 || bytes <= 0) continue;
-      const std::string shared = first_line(folder + "shared_cpu_list");
-      sharers[level].insert(shared.empty() ? fmt::format("cpu {}", cpu) : shared);
-      HostCache& cache = caches[level];
-      cache.level = level;
-      cache.bytes = cache.bytes == 0 ? bytes : std::min(cache.bytes, bytes); // cores of two kinds: plan for the smaller
+      HostCache& cache = caches.emplace(level, HostCache{level, bytes, 0}).first->second;
+      cache.bytes = std::min(cache.bytes, bytes); // cores of two kinds: plan for the smaller
+      cache.instances++;
     }
   std::vector<HostCache> out;
-  for (auto& [level, cache] : caches) {
-    cache.instances = static_cast<int>(sharers[level].size());
-    out.push_back(cache);
-  }
+  for (const auto& [level, cache] : caches) out.push_back(cache);
   return out;
 }
 
