@@ -124,13 +124,20 @@ const Atom* lone_quotient(const Size& p) {
   return found;
 }
 
+// A number that divides d and all terms of p. What p's offset leaves over does not matter to a floor by a positive d,
+// floor((g*x + o) / (g*d)) = floor((x + floor(o / g)) / d); where d may be negative the offset must divide too.
+std::int64_t common_number(const Size& p, const Size& d) {
+  const std::int64_t g = std::gcd(gcd_of_terms(p, 0), gcd_of_terms(d, d.offset()));
+  return g <= 1 || p.offset() % g == 0 || at_least_for(d, 0, {}) ? g : std::gcd(g, p.offset());
+}
+
 // floor(rest / d) where nothing divides any more.
 Size quotient_atom(Size rest, Size d) {
   if (const std::vector<AtomRef> common = common_atoms(rest, d); !common.empty()) {
     const Size factor = SizeForm::from_monomial({1, common});
     return floor_div(exactly(rest, factor), exactly(d, factor));
   }
-  if (const std::int64_t g = std::gcd(gcd_of_terms(rest, 0), gcd_of_terms(d, d.offset())); g > 1)
+  if (const std::int64_t g = common_number(rest, d); g > 1)
     return floor_div(divide_by_number(rest, g).quotient, divide_by_number(d, g).quotient);
   const bool positive = at_least_for(d, 0, {});
   if (const Atom* inner = lone_quotient(rest); inner && positive && at_least_for(inner->b, 0, {})) {
@@ -149,7 +156,8 @@ Size quotient_atom(Size rest, Size d) {
 // x % m inside a remainder by d counts as x where d divides m.
 Size without_inner_remainders(const Size& p, const Size& d) {
   return replace_atoms(p, [&](const AtomRef& atom) -> Size {
-    return atom->op == Atom::mod && divides(d, atom->b) ? atom->a : SizeForm::from_atom(atom);
+    return atom->op == Atom::mod && divides(d, atom->b) ? without_inner_remainders(atom->a, d)
+                                                        : SizeForm::from_atom(atom);
   });
 }
 
@@ -158,7 +166,7 @@ Size remainder_atom(const Size& rest, const Size& d) {
     const Size factor = SizeForm::from_monomial({1, common});
     return factor * floor_mod(exactly(rest, factor), exactly(d, factor));
   }
-  if (const std::int64_t g = std::gcd(gcd_of_terms(rest, 0), gcd_of_terms(d, d.offset())); g > 1) {
+  if (const std::int64_t g = common_number(rest, d); g > 1) {
     const Size outer = floor_mod(divide_by_number(rest, g).quotient, divide_by_number(d, g).quotient);
     return Size(g) * outer + floor_mod_i64(rest.offset(), g);
   }
