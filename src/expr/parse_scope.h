@@ -18,7 +18,10 @@ struct Scope {
   std::string_view file;
   const std::map<std::string, Size>& sizes;                       // each name of the header in the free sizes
   std::function<TensorId(const std::string& name, Mark)> tensor;  // -1: no such tensor; Error(cycle) if it is written later
-  std::map<std::string, AxisId> axes;                             // empty in a header
+  // A piece may read an earlier piece of its own tensor: the access as one of that piece, or none.
+  std::function<std::optional<Access>(TensorId, const std::vector<Index>&)> piece;
+  std::map<std::string, AxisId> axes = {};                        // empty in a header
+  TensorId open = -1;                                             // the tensor that the statement writes
   Sources* sources = nullptr;                                     // notes where accesses stand
 
   [[noreturn]] void fail(Code, Mark, std::string message, std::string hint = {}) const;

@@ -9,9 +9,13 @@
 
 namespace tilewright {
 
+// The axes of a statement as its text names them: those of the left side in order, then the reduced ones.
+std::vector<AxisId> order_of(const Statement&);
+
 class ExprPrinter {
  public:
-  ExprPrinter(const Program& p, std::vector<std::string> axes, HeaderNames* names) : p_(p), axes_(std::move(axes)), names_(names) {}
+  // order: the axes as a reader of the text meets them, which is how terms of an index are sorted; empty: by id.
+  ExprPrinter(const Program& p, std::vector<std::string> axes, HeaderNames* names, const std::vector<AxisId>& order = {});
 
   std::string index(const Index&) const;
   std::string access(const Access&) const;
@@ -23,16 +27,20 @@ class ExprPrinter {
   struct Context {
     int precedence = 0;
     const DType* sibling = nullptr;                          // compute type of an operand that is not a literal
+    bool converts = false;                                   // and a narrower type beside it is cast without saying so
   };
   const Program& p_;
   std::vector<std::string> axes_;
   HeaderNames* names_;
+  std::vector<std::size_t> rank_;                            // of each axis in `order`
+  mutable bool explicit_sizes_ = false;                      // inside a condition on sizes alone: size(n), not n
 
   std::string axis(AxisId) const;
   std::string size_in_index(const Size&) const;
   std::string term(const Index::Term&) const;
   std::string linear(const Index&) const;
   std::string node(const Scalar&, Context) const;
+  Context beside(const Scalar& other, DType& type, int precedence) const;
   std::string constant(const Scalar&, Context) const;
   std::string size_leaf(const Scalar&) const;
   std::string operation(const Scalar&, Context) const;
