@@ -340,21 +340,25 @@ private:
     }
   }
 
+  // A statement's result takes the name of the output; an input, a constant or an output of another name is copied.
   TensorId output_tensor(const std::string& name, TensorId t) {
     tilewright::Tensor& tensor = now_.program.tensor(t);
-    bool taken = std::find(now_.program.outputs.begin(), now_.program.outputs.end(), t) != now_.program.outputs.end();
     auto known = now_.known.find(t);
+    bool taken = std::find(now_.program.outputs.begin(), now_.program.outputs.end(), t) != now_.program.outputs.end();
     bool constant = tensor.kind == Kind::weight || (known != now_.known.end() && all_constant(known->second));
-    if (tensor.name == name && !constant && !taken) return t;
-    if (tensor.name == name) tensor.name = name + ".value";
-    std::vector<Size> dims = tensor.dims;
-    DType d = tensor.dtype;
-    now_.builder.place = tilewright::Place{0, 0, name};
-    ScalarRef body =
-        count_of(dims) == Size(0) ? zero_of(d) : now_.builder.read(t, axis_indices(static_cast<int>(dims.size())));
-    TensorId copy = now_.builder.statement(name, d, dims, body);
-    now_.program.tensor(copy).name = name;
-    return copy;
+    if (tensor.kind == Kind::input && tensor.name == name) return t;
+    if (tensor.kind != Kind::intermediate || constant || taken) {
+      std::vector<Size> dims = tensor.dims;
+      now_.builder.place = tilewright::Place{0, 0, name};
+      ScalarRef body = zero_of(tensor.dtype);
+      if (count_of(dims) != Size(0)) body = now_.builder.read(t, axis_indices(static_cast<int>(dims.size())));
+      t = now_.builder.statement(name, tensor.dtype, dims, body);
+    }
+    for (auto& other : now_.program.tensors) {
+      if (other.name == name) other.name = now_.builder.unique(name + ".value");
+    }
+    now_.program.tensor(t).name = name;
+    return t;
   }
 
   static bool all_constant(const Elements& e) {

@@ -61,11 +61,10 @@ void convert_pow(Context& c) {
   elementwise(c, body);
 }
 
-// fmod = 0: the sign of the divisor, integers only. fmod = 1: C's fmod, the sign of the dividend.
+// fmod = 0: the sign of the divisor. fmod = 1: C's fmod, the sign of the dividend.
 void convert_mod(Context& c) {
   bool fmod = c.int_attr("fmod", 0) != 0;
   DType d = c.dtype(c.input(0));
-  if (!fmod && is_float(d)) c.fail(Code::type, "floats need fmod = 1");
   auto body = [&](Args a) {
     if (!fmod) return binary(Op::mod, a[0], a[1]);
     ScalarRef r = binary(Op::mod, unary(Op::abs, a[0]), unary(Op::abs, a[1]));

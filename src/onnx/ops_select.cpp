@@ -20,23 +20,27 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 constexpr std::int64_t most_guarded = 8; // each winner scans the row again
 
-// indices[.. r ..] of the r-th winner, as pieces along the axis.
+// The r-th winner is an argmax over what the earlier ones leave; the winners are the pieces of one tensor.
 TensorId guarded_winners(Context& c, TensorId x, int axis, std::int64_t k, bool largest,
                          const std::vector<Size>& dims) {
   int rank = c.rank(x);
-  TensorId found = c.tensor(c.name(1), DType::i64, dims);
   std::vector<Size> axes = c.dims(x);
+  std::vector<Index> others = axis_indices(rank);
+  others.erase(others.begin() + axis);
+  std::vector<TensorId> winners;
+  ScalarRef guard;
   for (std::int64_t r = 0; r < k; ++r) {
-    std::vector<Index> to = axis_indices(rank);
-    to[at(axis)] = constant_index(r);
-    ScalarRef guard;
-    for (std::int64_t before = 0; before < r; ++before) {
-      std::vector<Index> from = axis_indices(rank);
-      from[at(axis)] = constant_index(before);
-      ScalarRef other = binary(Op::ne, axis_value(axis, DType::i64), c.read(found, from));
-      guard = guard ? binary(Op::logical_and, guard, other) : other;
-    }
-    c.piece(found, to, axes, c.read(x, axis_indices(rank)), largest ? Reducer::argmax : Reducer::argmin, {axis}, guard);
+    winners.push_back(c.reduce(c.name(fmt::format("{}", r)), DType::i64, axes, c.read(x, axis_indices(rank)),
+                               largest ? Reducer::argmax : Reducer::argmin, {axis}, guard));
+    ScalarRef other = binary(Op::ne, axis_value(axis, DType::i64), c.read(winners.back(), others));
+    guard = guard ? binary(Op::logical_and, guard, other) : other;
+  }
+  axes.erase(axes.begin() + axis);
+  TensorId found = c.tensor(c.name(1), DType::i64, dims);
+  for (std::int64_t r = 0; r < k; ++r) {
+    std::vector<Index> to = axis_indices(rank - 1);
+    to.insert(to.begin() + axis, constant_index(r));
+    c.piece(found, to, axes, c.read(winners[at(static_cast<int>(r))], axis_indices(rank - 1)));
   }
   return found;
 }

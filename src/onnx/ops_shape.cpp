@@ -193,12 +193,16 @@ void convert_depth_to_space(Context& c) {
 
 void convert_space_to_depth(Context& c) {
   Size b = block_of(c);
+  std::string mode = c.text_attr("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") c.fail(Code::model, fmt::format("mode '{}'", mode));
   TensorId x = c.input(0);
   std::vector<Size> in = c.dims(x);
   Index ch = axis_index(1);
-  Index y = b * axis_index(2) + floor_div(ch, in[1] * b), w = b * axis_index(3) + floor_mod(floor_div(ch, in[1]), b);
+  Index block = mode == "DCR" ? floor_div(ch, in[1]) : floor_mod(ch, b * b);
+  Index from = mode == "DCR" ? floor_mod(ch, in[1]) : floor_div(ch, b * b);
+  Index y = b * axis_index(2) + floor_div(block, b), w = b * axis_index(3) + floor_mod(block, b);
   c.output(0, c.view(c.name(), x, {in[0], in[1] * b * b, divided(c, in[2], b), divided(c, in[3], b)},
-                     {axis_index(0), floor_mod(ch, in[1]), y, w}));
+                     {axis_index(0), from, y, w}));
 }
 
 // ---- constants

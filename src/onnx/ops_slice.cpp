@@ -209,7 +209,7 @@ TensorId pad_by_table(Context& c, TensorId x, int axis, const Size& before, cons
   dims[at(axis)] = out;
   std::vector<Index> index = axis_indices(c.rank(x));
   index[at(axis)] = c.element_index(t, {axis_index(axis)});
-  return c.view(c.name(), x, dims, index);
+  return c.view(c.name("padded"), x, dims, index);
 }
 
 // A dim of free size: the parts before, inside and after it are pieces.
@@ -218,7 +218,7 @@ TensorId pad_by_pieces(Context& c, TensorId x, int axis, const Size& before, con
   std::vector<Size> dims = c.dims(x), out = dims;
   Size n = dims[at(axis)];
   out[at(axis)] = n + before + after;
-  TensorId y = c.tensor(c.name(), c.dtype(x), out);
+  TensorId y = c.tensor(c.name("padded"), c.dtype(x), out);
   Index i = axis_index(axis);
   auto piece = [&](const Size& extent, const Size& start, const Index& from) {
     if (extent == Size(0)) return;
@@ -265,7 +265,7 @@ void convert_pad(Context& c) {
       dims[at(a)] = out[at(a)];
       std::vector<Index> index = axis_indices(rank);
       index[at(a)] = floor_mod(axis_index(a) - constant_index(before), in[at(a)]);
-      x = c.view(c.name(), x, dims, index);
+      x = c.view(c.name("padded"), x, dims, index);
     } else if (in[at(a)].is_constant() && out[at(a)].is_constant() && before.is_constant()) {
       x = pad_by_table(c, x, a, before, out[at(a)], mode);
     } else {
