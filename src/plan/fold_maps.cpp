@@ -27,8 +27,8 @@ struct Folder {
     for_each_access(map, [&](const Access& a) {
       if (a.tensor != producer.out) return;
       std::set<AxisId> used;
-      for (const Index& i : a.at)
-        if (const auto axis = plain_axis(i)) used.insert(*axis);
+      for (std::size_t d = 0; d < a.at.size(); ++d)
+        if (const auto axis = plain_axis(a.at[d]); axis && map.axes[static_cast<std::size_t>(*axis)] == p.tensor(a.tensor).dims[d]) used.insert(*axis);
       fits &= used.size() == a.at.size() && used.size() == map.axes.size() && !a.otherwise;
     });
     for (const Index& i : producer.at) fits &= plain_axis(i).has_value();

@@ -1,0 +1,16 @@
+// Normal forms: every program is brought into one shape before it is planned, however it was spelled.
+//
+// normalise runs the passes below in order, each named, each leaving an equal program; a pass can be left out by name. Sizes are
+// fixed. Example: a reshape, a transpose and a scale between two contractions leave no statement behind, only indices.
+#pragma once
+#include "expr/program.h"
+
+namespace tilewright {
+
+struct Pass { const char* name; const char* does; Program (*run)(Program); };
+const std::vector<Pass>& passes();                                                  // in the order in which they run
+Program normalise(Program, const std::vector<std::string>& without = {});           // Error(option) for a name that is no pass
+// What changed, a line a pass ("views: 41 statements less"), for explain.
+Program normalise(Program, const std::vector<std::string>& without, std::vector<std::string>* log);
+
+}  // namespace tilewright

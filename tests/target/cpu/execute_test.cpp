@@ -1,0 +1,128 @@
+// The law of the whole house: what a plan computes equals what the evaluator computes, for random programs, random schedules,
+// layouts, thread counts and instruction sets.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "expr/random_program.h"
+#include "expr/text.h"
+#include "machine/machine.h"
+#include "target/cpu/execute.h"
+
+namespace tilewright {
+namespace {
+
+using testing::Random;
+
+double element(const Array& a, std::int64_t i) {
+  switch (a.dtype) {
+    case DType::f64: return a.as<double>()[i];
+    case DType::f32: return a.as<float>()[i];
+    case DType::f16: return f16_to_f32(a.as<std::uint16_t>()[i]);
+    case DType::bf16: return bf16_to_f32(a.as<std::uint16_t>()[i]);
+    case DType::f8e4m3: case DType::f8e5m2: return f8_to_f32(a.as<std::uint8_t>()[i], a.dtype);
+    case DType::i8: return a.as<std::int8_t>()[i];
+    case DType::u8: case DType::boolean: return a.as<std::uint8_t>()[i];
+    case DType::i32: return a.as<std::int32_t>()[i];
+    case DType::i64: return static_cast<double>(a.as<std::int64_t>()[i]);
+  }
+  return 0;
+}
+
+double tolerance(DType t) {
+  switch (t) {
+    case DType::f64: return 1e-9;
+    case DType::f32: return 2e-5;
+    case DType::f16: return 4e-3;
+    case DType::bf16: return 4e-2;
+    case DType::f8e4m3: return 0.3;
+    case DType::f8e5m2: return 0.6;
+    default: return 0;
+  }
+}
+
+// Empty if equal, else where and how they differ.
+std::string difference(const Program& p, TensorId t, const Array& got, const Array& want, double slack) {
+  double scale = 1;
+  for (std::int64_t i = 0; i < want.count(); ++i)
+    if (std::isfinite(element(want, i))) scale = std::max(scale, std::abs(element(want, i)));
+  for (std::int64_t i = 0; i < want.count(); ++i) {
+    const double g = element(got, i), w = element(want, i);
+    if (g == w || (std::isnan(g) && std::isnan(w))) continue;
+    if (std::abs(g - w) <= std::max(slack, tolerance(p.tensor(t).dtype)) * scale) continue;
+    return p.tensor(t).name + "[" + std::to_string(i) + "] is " + std::to_string(g) + ", the evaluator says " + std::to_string(w);
+  }
+  return {};
+}
+
+// Any legal schedule: random tiles of parallel axes, random streams of reduced ones.
+Schedule random_schedule(const Program& p, const Region& r, Random& random, int threads) {
+  Schedule s;
+  s.threads = threads;
+  bool pair = false;
+  for (StatementId id : r.statements) {
+    const Reducer reducer = p.statement(id)->reducer;
+    pair |= reducer == Reducer::argmax || reducer == Reducer::argmin;
+  }
+  for (const bool streams : {false, true})
+    for (std::size_t a = 0; a < r.axes.size(); ++a) {
+      if (random() % 2 || r.axes[a].constant() < 1) continue;
+      const Laws l = laws(p, r, static_cast<RegionAxis>(a));
+      if (streams ? !l.stream || pair : !l.tile) continue;
+      s.steps.push_back({streams ? AxisStep::How::stream : AxisStep::How::tile, static_cast<RegionAxis>(a),
+                         1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(r.axes[a].constant()))});
+    }
+  std::shuffle(s.steps.begin(), s.steps.end(), random);
+  std::stable_partition(s.steps.begin(), s.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::tile; });
+  return s;
+}
+
+void one_case(std::uint64_t seed) {
+  Random random(seed);
+  testing::RandomOptions o;
+  o.smooth = true;
+  o.free_sizes = false;
+  const Program program = fix_sizes(testing::random_program(random, o), {});
+  const Values given = testing::random_inputs(program, random);
+  PlanOptions po;
+  const auto isas = kernels::available_isas();
+  const kernels::Kernels& leaf = kernels::kernels_for(isas[random() % isas.size()]);
+  po.threads = 1 + static_cast<int>(random() % 3);
+  po.isa = std::string(name_of(leaf.isa));
+  po.leaf_rows = leaf.mr, po.leaf_columns = leaf.nr, po.lanes = leaf.lanes;
+  Plan plan = make_plan(std::make_shared<Program>(program), machine_named("generic-avx2"), po);
+  const Machine machine = machine_named("generic-avx2");
+  if (random() % 4)
+    for (PlannedKernel& k : plan.kernels)
+      if (k.region) {
+        k.schedule = random_schedule(program, *k.region, random, po.threads);
+        ASSERT_TRUE(legality(program, *k.region, k.schedule, machine).empty());
+        k.nest = expand(program, *k.region, k.schedule, k.name);
+      }
+  if (random() % 2)
+    for (std::size_t t = 0; t < program.tensors.size(); ++t)
+      if (program.tensors[t].kind == Kind::intermediate && std::count(program.outputs.begin(), program.outputs.end(), static_cast<TensorId>(t)) == 0)
+        std::shuffle(plan.layouts[t].begin(), plan.layouts[t].end(), random);
+  const Values want = evaluate(program, given, {}, Evaluation::typed);
+  const Values got = testing::execute(plan, given);
+  double slack = 0;
+  for (const Tensor& t : program.tensors) slack = std::max(slack, tolerance(t.dtype));
+  for (const auto& [t, a] : got) {
+    const std::string bad = difference(program, t, a, want.at(t), slack);
+    if (bad.empty()) continue;
+    std::string nests;
+    for (const PlannedKernel& k : plan.kernels) nests += print(program, *k.region, k.schedule, k.nest);
+    FAIL() << "seed " << seed << " isa " << po.isa << ": " << bad << "\n" << print(program) << nests;
+  }
+}
+
+TEST(Execute, RandomProgramsEqualTheEvaluator) {
+  const char* one = std::getenv("TILEWRIGHT_SEED");
+  if (one) return one_case(std::strtoull(one, nullptr, 10));
+  const std::uint64_t cases = std::getenv("TILEWRIGHT_LONG") ? 4000 : 400;
+  for (std::uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed) one_case(seed);
+}
+
+}  // namespace
+}  // namespace tilewright
