@@ -100,8 +100,6 @@ bool is_expression(std::string_view text) {
 Symbols::Symbols(const Graph& graph, const Binding& bound) : bound_(bound) {
   for (const ValueInfo& v : graph.inputs) taken_.emplace(v.name);
   for (const ValueInfo& v : graph.outputs) taken_.emplace(v.name);
-  for (const Tensor& t : graph.initializers) taken_.emplace(t.name);
-  for (const Node& node : graph.nodes) taken_.insert(node.outputs.begin(), node.outputs.end());
 }
 
 Size Symbols::symbol(const std::string& name) {

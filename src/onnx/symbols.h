@@ -24,7 +24,7 @@ public:
 private:
   Size symbol(const std::string& name);
   const Binding& bound_;
-  std::set<std::string, std::less<>> taken_; // names of values: a size needs another
+  std::set<std::string, std::less<>> taken_; // names of inputs and outputs, which keep theirs
   std::set<std::string> seen_;
   std::vector<std::string> free_;
 };
