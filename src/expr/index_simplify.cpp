@@ -33,7 +33,7 @@ public:
     sum = recomposed(sum);
     if (i.div != Size(1)) sum = quotient(sum, i.div);
     if (i.mod != Size(0)) sum = remainder(sum, i.mod);
-    return sum;
+    return without_single_points(sum);
   }
 
 private:
@@ -51,26 +51,57 @@ private:
     return i;
   }
 
-  // c*m*((x//d)//m) + c*((x//d)%m) -> c*(x//d): the inverse of what a split does.
-  static Index recomposed(Index sum) {
+  // An axis of extent 1 adds nothing to a sum; alone it stays, to say which axis goes with this dim.
+  Index without_single_points(Index sum) const {
+    if (plain_axis(sum)) return sum;
+    std::erase_if(sum.terms, [&](const Index::Term& term) {
+      auto* axis = std::get_if<AxisId>(&term.of);
+      return axis && extents_[static_cast<std::size_t>(*axis)] == Size(1);
+    });
+    return sum.div == Size(1) && sum.mod == Size(0) ? normal(sum) : sum;
+  }
+
+  // c*m*(y//(d*m)) + c*((x//d)%m) -> c*(y//d), where y is x up to multiples of d*m: the inverse of what a split does.
+  Index recomposed(const Index& sum) const {
     if (sum.div != Size(1) || sum.mod != Size(0)) return sum;
     for (const Index::Term& low : sum.terms) {
       auto* l = std::get_if<IndexRef>(&low.of);
       if (!l || (*l)->mod == Size(0)) continue;
+      const Size period = (*l)->div * (*l)->mod;
       for (const Index::Term& high : sum.terms) {
         auto* h = std::get_if<IndexRef>(&high.of);
-        if (!h || high.coefficient != low.coefficient * (*l)->mod || (*h)->div != (*l)->div * (*l)->mod) continue;
-        Index x = **l, y = **h;
-        x.mod = y.mod = 0;
-        y.div = x.div;
-        if (!(x == y)) continue;
-        if ((*h)->mod != Size(0)) x.mod = (*l)->mod * (*h)->mod;
+        if (!h || high.coefficient != low.coefficient * (*l)->mod || (*h)->div != period) continue;
+        Index y = **h;
+        if (!differ_by_multiples(**l, y, period)) continue;
+        y.div = (*l)->div;
+        if (y.mod != Size(0)) y.mod = y.mod * (*l)->mod;
         Index rest = sum;
         std::erase_if(rest.terms, [&](const Index::Term& t) { return same(t, low) || same(t, high); });
-        return recomposed(rest + low.coefficient * x);
+        return recomposed(normal(rest) + low.coefficient * run(y));
       }
     }
     return sum;
+  }
+
+  static bool differ_by_multiples(Index x, Index y, const Size& period) {
+    x.div = y.div = 1;
+    x.mod = y.mod = 0;
+    const Index difference = y - x;
+    return difference.div == Size(1) && difference.mod == Size(0) && divides(period, difference.offset) &&
+           std::all_of(difference.terms.begin(), difference.terms.end(),
+                       [&](const Index::Term& t) { return divides(period, t.coefficient); });
+  }
+
+  // A sum whose terms were put together by hand: nested sums flattened, and a nested index alone is that index.
+  static Index normal(const Index& sum) {
+    Index result = constant_index(sum.offset);
+    for (const Index::Term& term : sum.terms) {
+      auto* inner = std::get_if<IndexRef>(&term.of);
+      Index one;
+      one.terms.push_back({1, term.of});
+      result = result + term.coefficient * (inner ? **inner : one);
+    }
+    return result;
   }
 
   static bool same(const Index::Term& a, const Index::Term& b) {
@@ -103,6 +134,8 @@ private:
     if (!k) return false;
     multiple.offset = multiple.offset + *k;
     rest.offset = rest.offset - *k * g;
+    multiple = normal(multiple);
+    rest = normal(rest);
     return true;
   }
 
@@ -175,7 +208,7 @@ private:
         rest.terms.push_back(term);
     }
     split_terms(sum.offset, d, multiple.offset, rest.offset);
-    return multiple + floor_div(rest, d);
+    return normal(multiple) + floor_div(rest, d);
   }
 
   Index remainder(const Index& i, const Size& m) const {
@@ -211,7 +244,7 @@ private:
     }
     Size q;
     split_terms(i.offset, m, q, sum.offset);
-    return sum;
+    return normal(sum);
   }
 
   // (x // d) % m: multiples of d*m in x do not matter.
@@ -230,7 +263,14 @@ private:
 Index simplify(const Index& i, const std::vector<Size>& extents, const Ranges& ranges, const Program* program) {
   if (i.terms.empty() && i.div == Size(1) && i.mod == Size(0)) return i;
   if (plain_axis(i)) return i;
-  return Simplifier(extents, ranges, program).run(i);
+  const Simplifier simplifier(extents, ranges, program);
+  Index simple = simplifier.run(i);
+  for (int again = 0; again < 4 && !is_affine(simple); ++again) { // what one rule leaves, another may take up
+    Index next = simplifier.run(simple);
+    if (next == simple) break;
+    simple = std::move(next);
+  }
+  return simple;
 }
 
 } // namespace tilewright
