@@ -62,6 +62,7 @@ private:
 
   const ProgramAst& ast_;
   Program p_;
+  Builder build_{p_};
   std::map<std::string, Size> values_;
   std::map<std::string, Mark> size_marks_;
   std::map<std::string, TensorId> ids_;
@@ -315,8 +316,7 @@ private:
         axis = static_cast<AxisId>(copy.axes.size()) - 1;
       }
     const Tensor whole = p_.tensor(s.out);
-    Builder build(p_);
-    const TensorId own = build.tensor(whole.name, whole.dtype, copy.axes);
+    const TensorId own = build_.tensor(whole.name, whole.dtype, copy.axes);
     tensors_.push_back({state(s.out).at, true});
     p_.tensor(own).index_of = whole.index_of;
     p_.tensor(own).index_axis = whole.index_axis;
@@ -472,11 +472,12 @@ private:
                   "compare it: `where m[x] != 0`");
     Tensor& t = p_.tensor(s.out);
     if (!state(s.out).pieces.empty()) check_rank(ast, s);
-    set_statement_type(ast, t, state(s.out), default_type(body, s.reducer), !body.stored && s.reducer <= Reducer::min, s);
+    set_statement_type(ast, t, state(s.out), default_type(body, definition), !body.stored && s.reducer <= Reducer::min,
+                       s);
     if (definition.kind == Definition::expanded) {
       std::vector<AxisId> axes;
       for (const NameAst& axis : ast.reduce->axes) axes.push_back(scope_.axes.at(axis.name));
-      expand(p_, s, definition, axes, ast.reduce->keywords);
+      expand(build_, s, definition, axes, ast.reduce->keywords);
       tensors_.resize(p_.tensors.size(), {ast.out.at, true, true});
     }
     state(s.out).pieces.push_back(static_cast<StatementId>(p_.nodes.size()));
@@ -487,7 +488,7 @@ private:
     const Statement& first = *p_.statement(state(s.out).pieces.front());
     if (first.at.size() != s.at.size())
       scope_.fail(Code::shape, ast.out.at,
-                  "this piece of " + ast.out.name + " has " + std::to_string(s.at.size()) + " dims, the one at " +
+                  "this piece of " + ast.out.name + " has " + counted(s.at.size(), "dim", "dims") + ", the one at " +
                       place({first.place.line, first.place.column}) + " has " + std::to_string(first.at.size()));
   }
 

@@ -116,7 +116,7 @@ private:
     const Tensor& t = scope_.program.tensor(id);
     if (!t.dims.empty())
       scope_.fail(Code::shape, ast.at,
-                  t.name + " has " + std::to_string(t.dims.size()) + " dims and is read without indices",
+                  t.name + " has " + counted(t.dims.size(), "dim", "dims") + " and is read without indices",
                   "write " + t.name + "[...] with one index a dim");
     return read(ast);
   }

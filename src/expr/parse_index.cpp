@@ -14,19 +14,24 @@ void Scope::fail(Code code, Mark mark, std::string message, std::string hint) co
 void Scope::unknown(const std::string& name, Mark mark, const std::string& what) const {
   std::vector<std::string> known;
   for (const auto& size : sizes) known.push_back(size.first);
-  for (const Tensor& t : program.tensors) known.push_back(t.name);
+  for (const Tensor& t : program.tensors) {
+    if (t.name == name) fail(Code::name, mark, name + " is a tensor: expected " + what);
+    known.push_back(t.name);
+  }
   const std::string near = nearest(name, known);
   fail(Code::name, mark, "unknown name " + name + ": expected " + what,
        near.empty() ? "every axis and size stands in the header" : "did you mean " + near + "?");
 }
 
-// Within two edits, or none.
+// Within one edit for every three letters, or the same but for case; else empty.
 std::string nearest(const std::string& name, const std::vector<std::string>& known) {
   std::string best;
-  std::size_t least = std::min<std::size_t>(3, std::max<std::size_t>(name.size(), 1));
+  std::size_t least = std::min<std::size_t>(3, 1 + name.size() / 3);
   if (name.size() > 64) return best;
   for (const std::string& other : known) {
     if (other.size() > 64) continue;
+    auto same_letter = [](char a, char b) { return (a | 32) == (b | 32); };
+    if (std::equal(name.begin(), name.end(), other.begin(), other.end(), same_letter)) return other;
     std::vector<std::size_t> row(other.size() + 1);
     for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
     for (std::size_t i = 1; i <= name.size(); ++i) {
@@ -44,6 +49,10 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
     }
   }
   return best;
+}
+
+std::string counted(std::size_t n, const std::string& one, const std::string& many) {
+  return std::to_string(n) + " " + (n == 1 ? one : many);
 }
 
 namespace {
@@ -145,8 +154,8 @@ Access lower_access(const Scope& scope, const Ast& ast) {
   const Tensor& t = scope.program.tensor(id);
   if (id != scope.open && ast.args.size() != t.dims.size())
     scope.fail(Code::shape, ast.at,
-               t.name + " has " + std::to_string(t.dims.size()) + " dims and is read with " +
-                   std::to_string(ast.args.size()) + (ast.args.size() == 1 ? " index" : " indices"),
+               t.name + " has " + counted(t.dims.size(), "dim", "dims") + " and is read with " +
+                   counted(ast.args.size(), "index", "indices"),
                ast.args.empty() ? "only tensors without dims are read by their bare name" : "");
   Access access{id, {}, nullptr};
   for (const AstRef& index : ast.args) access.at.push_back(lower_index(scope, *index));

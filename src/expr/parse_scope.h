@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "expr/parse_ast.h"
+#include "expr/parse_reduce.h"
 #include "expr/program.h"
 #include "expr/verify.h"
 
@@ -48,11 +49,12 @@ Value make_select(Value condition, Value, Value);
 Value make_cast(Value, DType);
 Value make_leaf(Value, DType);                         // i64(2), f64(0.5), i64(index(x)): the leaf in that type, null if it has none
 ScalarRef as_type(const Value&, DType compute);
-DType default_type(const Value& body, Reducer);
+DType default_type(const Value& body, const Definition&);
 
 // parse_calls.cpp: functions by name.
 Value lower_call(const Scope&, const Ast&);
 
+std::string counted(std::size_t, const std::string& one, const std::string& many);         // "1 dim", "2 dims"
 std::string nearest(const std::string& name, const std::vector<std::string>& known);      // or empty
 
 }  // namespace tilewright

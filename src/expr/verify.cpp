@@ -48,6 +48,12 @@ private:
   std::map<TensorId, int> pieces_; // writers that are still to come
   std::map<TensorId, std::vector<const Statement*>> written_;
 
+  // Where a tensor is declared, or its name.
+  const std::string& place(TensorId id) const {
+    auto found = sources_.tensors.find(id);
+    return found != sources_.tensors.end() ? found->second : p_.tensor(id).name;
+  }
+
   [[noreturn]] void fail(Code code, const std::string& where, std::string message, std::string hint = {}) const {
     throw Error(code, where, std::move(message), std::move(hint));
   }
@@ -104,49 +110,50 @@ private:
         fail(Code::internal, p_.tensor(id).name, "an input that is listed twice or is not of that kind");
     for (std::size_t i = 0; i < p_.tensors.size(); ++i) {
       const Tensor& t = p_.tensors[i];
+      const std::string& where = place(static_cast<TensorId>(i));
       name(t.name);
       if (t.kind == Kind::input && !given.contains(static_cast<TensorId>(i)))
-        fail(Code::internal, t.name, "an input that is not listed");
+        fail(Code::internal, where, "an input that is not listed");
       if (t.dims.size() > max_rank)
-        fail(Code::shape, t.name, "a tensor of " + std::to_string(t.dims.size()) + " dims",
+        fail(Code::shape, where, "a tensor of " + std::to_string(t.dims.size()) + " dims",
              "at most " + std::to_string(max_rank));
       for (const Size& dim : t.dims) {
-        known(dim, t.name);
+        known(dim, where);
         if (dim.is_constant() && dim.constant() < 0)
-          fail(Code::size, t.name, "a dim of " + std::to_string(dim.constant()));
+          fail(Code::size, where, "a dim of " + std::to_string(dim.constant()));
       }
       if (t.index_of) {
-        known(*t.index_of, t.name);
+        known(*t.index_of, where);
         if (!is_integer(t.dtype))
-          fail(Code::type, t.name, "an index type on elements that are " + std::string(name_of(t.dtype)));
+          fail(Code::type, where, "an index type on elements that are " + std::string(name_of(t.dtype)));
       }
-      if (t.sparse) sparse(t);
+      if (t.sparse) sparse(t, where);
     }
   }
 
-  void sparse(const Tensor& t) const {
+  void sparse(const Tensor& t, const std::string& where) const {
     const Sparse& s = *t.sparse;
     if (s.tile_rows < 1 || s.tile_columns < 1)
-      fail(Code::size, t.name, "a tile of " + std::to_string(s.tile_rows) + " by " + std::to_string(s.tile_columns));
+      fail(Code::size, where, "a tile of " + std::to_string(s.tile_rows) + " by " + std::to_string(s.tile_columns));
     if (s.form == Sparse::zeros) return;
     const auto of =
         std::find_if(p_.tensors.begin(), p_.tensors.end(), [&](const Tensor& other) { return other.name == s.of; });
-    if (of == p_.tensors.end()) fail(Code::name, t.name, "no tensor " + s.of + " for the sparsity of " + t.name);
+    if (of == p_.tensors.end()) fail(Code::name, where, "no tensor " + s.of + " for the sparsity of " + t.name);
     if (s.form == Sparse::lengths) {
       if (!is_integer(of->dtype))
-        fail(Code::type, t.name, "lengths " + s.of + " are " + std::string(name_of(of->dtype)), "lengths are integers");
+        fail(Code::type, where, "lengths " + s.of + " are " + std::string(name_of(of->dtype)), "lengths are integers");
       if (of->dims.size() >= t.dims.size() || !std::equal(of->dims.begin(), of->dims.end(), t.dims.begin()))
-        fail(Code::shape, t.name, "lengths " + s.of + " do not index the leading dims of " + t.name,
+        fail(Code::shape, where, "lengths " + s.of + " do not index the leading dims of " + t.name,
              "lengths n[b] of X[b x ...] bound x");
       return;
     }
     if (of->dtype != DType::boolean)
-      fail(Code::type, t.name, "mask " + s.of + " is " + std::string(name_of(of->dtype)), "a mask is bool");
+      fail(Code::type, where, "mask " + s.of + " is " + std::string(name_of(of->dtype)), "a mask is bool");
     auto next = t.dims.begin();
     for (const Size& dim : of->dims) {
       next = std::find(next, t.dims.end(), dim);
       if (next == t.dims.end())
-        fail(Code::shape, t.name, "mask " + s.of + " is not indexed by a subset of the axes of " + t.name);
+        fail(Code::shape, where, "mask " + s.of + " is not indexed by a subset of the axes of " + t.name);
       ++next;
     }
   }
@@ -277,24 +284,25 @@ private:
 
   void outputs() const {
     if (p_.outputs.empty()) fail(Code::name, p_.name, "a program without outputs");
-    for (TensorId out : p_.outputs) is_ready(is_tensor(out, "an output"), p_.tensor(out).name, -1);
+    for (TensorId out : p_.outputs) is_ready(is_tensor(out, "an output"), place(out), -1);
     for (std::size_t i = 0; i < p_.tensors.size(); ++i)
       if (p_.tensors[i].stored_in) state(static_cast<TensorId>(i));
   }
 
   void state(TensorId id) const {
     const Tensor& t = p_.tensor(id);
+    const std::string& where = place(id);
     const Tensor& in = p_.tensor(is_tensor(*t.stored_in, "the buffer of a state"));
     if (std::find(p_.outputs.begin(), p_.outputs.end(), id) == p_.outputs.end())
-      fail(Code::name, t.name, t.name + " is stored in " + in.name + " and is no output");
+      fail(Code::name, where, t.name + " is stored in " + in.name + " and is no output");
     if (in.kind != Kind::input)
-      fail(Code::name, t.name, t.name + " is stored in " + in.name + ", which is not an input");
+      fail(Code::name, where, t.name + " is stored in " + in.name + ", which is not an input");
     if (in.dtype != t.dtype)
-      fail(Code::type, t.name,
+      fail(Code::type, where,
            t.name + " is " + std::string(name_of(t.dtype)) + " and is stored in " + in.name + ", which is " +
                std::string(name_of(in.dtype)));
     if (in.dims != t.dims)
-      fail(Code::shape, t.name, t.name + " and " + in.name + ", in which it is stored, differ in extents");
+      fail(Code::shape, where, t.name + " and " + in.name + ", in which it is stored, differ in extents");
   }
 };
 

@@ -3,6 +3,7 @@
 // begins, or they have different remainders modulo the common divisor of their strides.
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "expr/scalar.h"
 #include "expr/sizes.h"
@@ -48,9 +49,31 @@ Box box_of(const Statement& s) {
   return box;
 }
 
+// Whether two progressions of numbers share an element: the first common one, if there is any, is found by walking one
+// of them modulo the stride of the other, in steps that the common divisor makes few.
+bool meet(const Progression& a, const Progression& b) {
+  const std::int64_t low = std::max(a.first, b.first), high = std::min(a.last, b.last);
+  const std::int64_t common = std::gcd(a.step, b.step);
+  if (low > high || (b.first - a.first) % common != 0) return false;
+  // x = a.first + a.step * t with x = b.first modulo b.step: t is the difference times the inverse of a.step, both over
+  // the common divisor.
+  const std::int64_t modulus = b.step / common;
+  std::int64_t r0 = modulus, r1 = floor_mod_i64(a.step / common, modulus), t0 = 0, t1 = 1;
+  while (r1 != 0) {
+    const std::int64_t q = r0 / r1;
+    std::tie(r0, r1) = std::pair(r1, r0 - q * r1);
+    std::tie(t0, t1) = std::pair(t1, t0 - q * t1);
+  }
+  const __int128 inverse = floor_mod_i64(t0, modulus),
+                 difference = floor_mod_i64((b.first - a.first) / common, modulus);
+  __int128 x = a.first + static_cast<__int128>(a.step) * ((inverse * difference) % modulus);
+  const __int128 period = static_cast<__int128>(a.step) * modulus;
+  if (x < low) x += (low - x + period - 1) / period * period;
+  return x <= high;
+}
+
 bool apart(const Progression& a, const Progression& b, const Ranges& ranges) {
-  if (a.numbers && b.numbers)
-    return a.last < b.first || b.last < a.first || (b.first - a.first) % std::gcd(a.step, b.step) != 0;
+  if (a.numbers && b.numbers) return !meet(a, b);
   if (a.stride.is_constant() && b.stride.is_constant()) {
     const std::int64_t common = std::gcd(a.stride.constant(), b.stride.constant());
     const Size distance = b.low - a.low;
