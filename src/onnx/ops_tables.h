@@ -13,6 +13,10 @@ std::vector<Operator> gather_operators();      // ops_gather.cpp
 std::vector<Operator> scatter_operators();     // ops_scatter.cpp
 std::vector<Operator> reduce_operators();      // ops_reduce.cpp
 std::vector<Operator> matmul_operators();      // ops_matmul.cpp
+std::vector<Operator> conv_operators();        // ops_conv.cpp
+std::vector<Operator> pool_operators();        // ops_pool.cpp
+std::vector<Operator> norm_operators();        // ops_norm.cpp
 std::vector<Operator> select_operators();      // ops_select.cpp: TopK, NonMaxSuppression, OneHot, ...
+std::vector<Operator> window_operators();      // ops_window.cpp
 
 } // namespace tilewright::onnx

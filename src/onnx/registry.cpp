@@ -11,7 +11,7 @@ namespace {
 std::vector<Operator> all_rows() {
   std::vector<Operator> rows;
   for (auto table : {elementwise_operators, activation_operators, shape_operators, slice_operators, gather_operators,
-                     scatter_operators, reduce_operators, matmul_operators, select_operators}) {
+                     scatter_operators, reduce_operators, matmul_operators, conv_operators, pool_operators, norm_operators, select_operators, window_operators}) {
     std::vector<Operator> part = table();
     rows.insert(rows.end(), part.begin(), part.end());
   }
@@ -35,6 +35,25 @@ const Operator* find_operator(std::string_view domain, std::string_view type, in
     if (o.domain == domain && o.type == type && o.since <= opset && (o.until == 0 || opset <= o.until)) best = &o;
   }
   return best;
+}
+
+std::string reason_not_supported(std::string_view type) {
+  struct Row {
+    std::string_view reason;
+    std::vector<std::string_view> types;
+  };
+  static const std::vector<Row> rows = {
+      {"how many results it has is known only at run time", {"Compress", "NonMaxSuppression", "NonZero", "Unique"}},
+      {"loops", {"Loop", "Scan", "SequenceMap"}},
+      {"recurrences", {"GRU", "LSTM", "RNN"}},
+      {"random numbers",
+       {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}},
+  };
+  for (const Row& row : rows) {
+    if (std::find(row.types.begin(), row.types.end(), type) != row.types.end())
+      return fmt::format("this operator ({})", row.reason);
+  }
+  return "this operator";
 }
 
 std::string operator_table() {

@@ -198,9 +198,10 @@ std::int64_t scratch_bytes(const ContractLeaf& l) {
   return (l.pack_bytes + 63) / 64 * 64 + (l.rows.size() > 1 ? tables : 0);
 }
 
-void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, bool a_copied, const std::int64_t* low,
+void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
                   const std::int64_t* high, std::byte* scratch) {
-  const Placement& a = a_copied ? l.copied : l.in_place;
+  const Placement& a = a_copy ? l.copied : l.in_place;
+  const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
   auto extent = [&](RegionAxis x) { return high[x] - low[x]; };
   k::Contract call;
   call.m = 1;
@@ -251,7 +252,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
     return views[static_cast<std::size_t>(b)].origin + s.at(point_axes) * static_cast<std::int64_t>(bytes_of(t));
   };
   for (bool more = true; more;) {
-    call.a = address(l.a, a.strides, l.a_type);
+    call.a = a_origin + a.strides.at(point_axes) * static_cast<std::int64_t>(bytes_of(l.a_type));
     call.c = address(l.c, l.c_strides, l.c_type);
     for (std::size_t i = 0; i < l.steps.size(); ++i)
       if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);

@@ -44,7 +44,8 @@ Or<ContractLeaf> compile_contract(const kernels::Kernels&, const Program&, const
                                   const Stored& out, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile);
 
 std::int64_t scratch_bytes(const ContractLeaf&);
-void run_contract(const kernels::Kernels&, const ContractLeaf&, const std::vector<View>&, bool a_copied, const std::int64_t* low,
+// a_copy: the origin of the tile's own copy of a, or null: in place.
+void run_contract(const kernels::Kernels&, const ContractLeaf&, const std::vector<View>&, const std::byte* a_copy, const std::int64_t* low,
                   const std::int64_t* high, std::byte* scratch);
 
 }  // namespace tilewright::cpu

@@ -27,7 +27,7 @@ Executable compile(const Plan& plan) {
 
 namespace {
 
-struct Run {
+struct Execution {
   const Plan& plan;
   const Executable& exe;
   std::byte* const* tensors;
@@ -37,8 +37,9 @@ struct Run {
   int workers;
   Barrier barrier;
   std::atomic<const std::string*> fault{nullptr};
-  std::exception_ptr opaque_error;
-  std::atomic<bool> stop{false};
+  std::exception_ptr opaque_error{};
+  // The kernel after which to stop: a fault of one worker must not let another miss the barrier behind that kernel.
+  std::atomic<std::size_t> stop{SIZE_MAX};
 
   Array view(TensorId t) const {
     const Tensor& tensor = plan.program->tensor(t);
@@ -49,7 +50,7 @@ struct Run {
     return a;
   }
 
-  void call(const PlannedKernel& kernel) {
+  void call(const PlannedKernel& kernel, std::size_t n) {
     const Opaque& o = std::get<Opaque>(plan.program->nodes[static_cast<std::size_t>(kernel.opaque)]);
     std::vector<Array> in, out;
     for (TensorId t : o.in) in.push_back(view(t));
@@ -59,7 +60,7 @@ struct Run {
       (*o.reference)(in, out);
     } catch (...) {
       opaque_error = std::current_exception();
-      stop = true;
+      stop = n;
     }
   }
 
@@ -73,19 +74,19 @@ struct Run {
         for (std::int64_t t = from; t < to; ++t)
           if (const std::string* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
             fault = bad;
-            stop = true;
+            stop = n;
           }
       } else if (w == 0) {
-        call(plan.kernels[n]);
+        call(plan.kernels[n], n);
       }
-      if (w == 0 && cancelled && cancelled->load(std::memory_order_relaxed)) stop = true;
+      if (w == 0 && cancelled && cancelled->load(std::memory_order_relaxed)) stop = n;
       if (workers > 1) barrier.wait(w);
       if (w == 0 && seconds) {
         const auto now = std::chrono::steady_clock::now();
         seconds[n] = std::chrono::duration<double>(now - then).count();
         then = now;
       }
-      if (stop) return;
+      if (stop <= n) return;
     }
   }
 };
@@ -94,7 +95,7 @@ struct Run {
 
 void run(const Plan& plan, const Executable& exe, Pool& pool, std::byte* const* tensors, std::byte* scratch, double* seconds,
          const std::atomic<bool>* cancelled) {
-  Run r{plan, exe, tensors, scratch, seconds, cancelled, pool.size(), Barrier(pool.size()), {}, {}, {}};
+  Execution r{plan, exe, tensors, scratch, seconds, cancelled, pool.size(), Barrier(pool.size())};
   pool.run([&](int w) { r.worker(w); });
   if (r.opaque_error) std::rethrow_exception(r.opaque_error);
   if (const std::string* where = r.fault.load())

@@ -23,7 +23,7 @@ struct Kernel {
     std::int64_t offset = -1;                                            // of its scratch, or of the copy; -1: none
     std::vector<std::int64_t> stride, copy_stride, dims, extent;
     std::vector<int> order;
-    std::vector<Span> box;
+    std::vector<Span> box;                                               // of scratch, or of what the padded access reads
     DType dtype = DType::f32;
     std::uint64_t fill = 0;                                              // bits of the value outside the tensor
     bool padded = false;

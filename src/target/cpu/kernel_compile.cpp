@@ -69,13 +69,28 @@ struct KernelCompiler {
     return list;
   }
 
-  // The value outside the bounds becomes part of a tile's copy where the tile's box leaves the tensor.
+  // The value outside the bounds becomes part of a tile's copy where what the access reads leaves the tensor. The copy holds what
+  // this access reads, not the hull of all reads of the tensor.
+  void prepare_copy(int i) {
+    for_each_access(statement(i), [&](const Access& a) {
+      Kernel::Place& at = out.places[static_cast<std::size_t>(buffer_of(a.tensor))];
+      double v = 0;
+      if (!a.otherwise || !is_literal(a.otherwise, &v) || at.scratch) return;
+      const auto axis_ranges = ranges(p, r, s, i);
+      std::vector<std::int64_t> full(static_cast<std::size_t>(nest.variables) + 1, 0);
+      for (std::size_t n = 0; n < s.steps.size(); ++n) full[2 * n + 1] = full_tile[static_cast<std::size_t>(s.steps[n].axis)];
+      for (std::size_t d = 0; d < a.at.size(); ++d) {
+        at.box[d] = hull(a.at[d], axis_ranges, p.tensor(a.tensor).dims[d]);
+        at.extent[d] = at.box[d].high.at(full.data()) - at.box[d].low.at(full.data());
+      }
+      at.copy_stride = dense_strides(at.extent, at.order);
+      at.fill = bits_of(v, at.dtype);
+    });
+  }
   void pad(BufferId b, const Access& a) {
-    double v = 0;
-    if (!a.otherwise || !is_literal(a.otherwise, &v)) return;
+    if (!a.otherwise) return;
     Kernel::Place& at = out.places[static_cast<std::size_t>(b)];
     at.padded = true;
-    at.fill = bits_of(v, at.dtype);
     if (at.offset < 0) at.offset = reserve(elements(at), at.dtype);
   }
 
@@ -213,6 +228,7 @@ struct KernelCompiler {
   void reduction(std::vector<Kernel::Step>& to, const Compute& c, const std::vector<int>& maps) {
     const int i = position(c);
     std::string why;
+    prepare_copy(i);
     const auto in_place = stored(false), copied = stored(true);
     if (c.kind == Compute::Kind::contract &&
         fast<Kernel::Contract>(to, i, maps, [&](const std::vector<int>& m, const Stored& st) {

@@ -36,11 +36,11 @@ struct TileRun {
     return to - offset * static_cast<std::int64_t>(bytes_of(at.dtype));
   }
 
-  // Whether the box of a padded operand leaves its tensor; then a copy is made, with the fill outside.
-  bool copy_padded(BufferId b) {
+  // If the box of a padded operand leaves its tensor, a copy with the fill outside; its origin, or null.
+  const std::byte* copy_padded(BufferId b) {
     const auto n = static_cast<std::size_t>(b);
     const Kernel::Place& at = kernel.places[n];
-    if (!at.padded) return false;
+    if (!at.padded) return nullptr;
     const std::size_t rank = at.box.size();
     std::array<std::int64_t, most_dims> from{}, to{}, base{};
     bool outside = false, empty = false;
@@ -52,15 +52,15 @@ struct TileRun {
       outside |= base[d] < 0 || end > at.dims[d];
       empty |= to[d] <= from[d];
     }
-    if (!outside) return false;
+    if (!outside) return nullptr;
     const auto width = static_cast<std::int64_t>(bytes_of(at.dtype));
     std::int64_t count = 1;
     for (std::size_t d = 0; d < rank; ++d) count *= at.extent[d];
     std::byte* box = scratch + at.offset;
     leaf.fill({.rows = 1, .columns = count, .bytes = static_cast<int>(width), .value = at.fill, .dst = box, .dst_row = 0, .dst_column = 1});
-    views[n].origin = shifted(at, box);
-    if (!empty) copy_inside(at, from.data(), to.data(), views[n].origin, width);
-    return true;
+    std::byte* origin = shifted(at, box);
+    if (!empty) copy_inside(at, from.data(), to.data(), origin, width);
+    return origin;
   }
 
   // The part inside, two innermost dims a call.
@@ -97,9 +97,7 @@ struct TileRun {
   }
 
   template <class Leaf, class Run> void fast(const Leaf& l, Run run) {
-    const bool copied = copy_padded(l.a);
-    run(leaf, l, views, copied, low.data(), high.data(), leaf_scratch);
-    if (copied) settle(static_cast<std::size_t>(l.a));
+    run(leaf, l, views, copy_padded(l.a), low.data(), high.data(), leaf_scratch);
   }
 
   const std::string* steps(const std::vector<Kernel::Step>& list) {

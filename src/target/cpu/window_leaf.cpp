@@ -161,9 +161,10 @@ std::int64_t scratch_bytes(const WindowLeaf& l) {
   return l.rows.size() > 1 ? static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8 : 0;
 }
 
-void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<View>& views, bool a_copied, const std::int64_t* low,
+void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
                 const std::int64_t* high, std::byte* scratch) {
-  const Placement& a = a_copied ? l.copied : l.in_place;
+  const Placement& a = a_copy ? l.copied : l.in_place;
+  const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
   auto extent = [&](RegionAxis x) { return high[x] - low[x]; };
   k::Window call;
   const RegionAxis lane = l.lanes[0];
@@ -210,7 +211,7 @@ void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<V
     return views[static_cast<std::size_t>(b)].origin + s.at(point) * static_cast<std::int64_t>(bytes_of(t));
   };
   for (bool more = true; more;) {
-    call.a = address(l.a, a.strides, l.a_type);
+    call.a = a_origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
     call.out = address(l.c, l.c_strides, l.c_type);
     for (std::size_t i = 0; i < l.steps.size(); ++i)
       if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);

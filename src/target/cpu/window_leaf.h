@@ -25,7 +25,7 @@ Or<WindowLeaf> compile_window(const kernels::Kernels&, const Program&, const Reg
                               const std::vector<Stored>& in_place, const std::vector<Stored>& copied, const Stored& out,
                               const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile);
 std::int64_t scratch_bytes(const WindowLeaf&);
-void run_window(const kernels::Kernels&, const WindowLeaf&, const std::vector<View>&, bool a_copied, const std::int64_t* low,
+void run_window(const kernels::Kernels&, const WindowLeaf&, const std::vector<View>&, const std::byte* a_copy, const std::int64_t* low,
                 const std::int64_t* high, std::byte* scratch);
 
 }  // namespace tilewright::cpu

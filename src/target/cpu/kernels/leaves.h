@@ -112,7 +112,7 @@ struct Window {
   DType a_type = DType::f32;
   Rows a_rows = {};
   const std::int64_t* tap_offset = nullptr;    // [taps]
-  const float* w = nullptr;                    // null: no weights
+  const float* w = nullptr;                    // null: no weights; only of sums
   std::int64_t w_t = 0;                        // W[t * w_t + c]
   const std::int64_t* weight_offset = nullptr; // [taps], instead of t * w_t: windows at an edge skip taps
   void* out = nullptr;

@@ -103,12 +103,16 @@ struct Instruction {
 
 Instruction constant(int dst, Type, double real);
 Instruction constant(int dst, Type, std::int64_t integer);
+Instruction index(int dst, int slot);
 Instruction load(int dst, DType, int pointer, int mask = -1);
+Instruction gather(int dst, DType, int pointer, int offset, int mask = -1);
 Instruction store(int a, DType, int pointer, int mask = -1);
+Instruction scatter(int a, DType, int pointer, int offset, int mask = -1);
 Instruction unary(Op, Type, int dst, int a);
 Instruction binary(Op, Type, int dst, int a, int b);
 Instruction select(Type, int dst, int condition, int yes, int no);
 Instruction cast(int dst, DType, int a, Type from);
+Instruction pair(Op, Type, int best, int winner, int value, int index); // fold_arg* and reduce_arg*
 
 struct VectorProgram {
   std::vector<Type> registers;

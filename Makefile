@@ -1,0 +1,36 @@
+# make demo    installs what is missing, builds, and runs a trained network on an image
+# make test    installs what is missing, builds, and runs the tests
+BUILD ?= build
+JOBS ?= $(shell nproc)
+CMAKE_FLAGS ?=
+
+.PHONY: all setup demo test test-long install bench clean
+all: setup
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTILEWRIGHT_TESTS=OFF $(CMAKE_FLAGS) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+
+setup:
+	@scripts/setup.sh
+
+demo:
+	@scripts/setup.sh demo
+	@[ -e $(BUILD)/build.ninja ] || cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target tilewright_tool tilewright > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
+	@BUILD=$(BUILD) .venv/bin/python examples/demo.py
+
+test: setup
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS) > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
+	@cd $(BUILD) && ctest --output-on-failure
+
+test-long: 
+	@scripts/setup.sh long
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@cd $(BUILD) && TILEWRIGHT_LONG=1 ctest --output-on-failure --timeout 7200
+
+install: all
+	@cmake --install $(BUILD)
+
+clean:
+	@rm -rf $(BUILD)

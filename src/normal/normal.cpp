@@ -1,0 +1,44 @@
+#include "normal/normal.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "expr/text.h"
+#include "normal/passes.h"
+#include "support/error.h"
+
+namespace tilewright {
+
+const std::vector<Pass>& passes() {
+  static const std::vector<Pass> list = {
+      {"simplify", "scalar identities of the spellings that exporters use", simplify_scalars},
+      {"constants", "statements of weights become weights", fold_constants},
+      {"views", "statements that only move elements are read through", inline_views},
+      {"refine", "axes are split at the divisors in indices", [](Program p) { return refine(std::move(p)); }},
+      {"scales", "per-column scales go into known weights", fold_scales},
+      {"constants again", "what the passes made of weights becomes weights", fold_constants},
+      {"unused", "results that nobody needs go", drop_unused},
+  };
+  return list;
+}
+
+Program normalise(Program p, const std::vector<std::string>& without, std::vector<std::string>* log) {
+  for (const std::string& name : without)
+    if (std::none_of(passes().begin(), passes().end(), [&](const Pass& pass) { return name == pass.name; }))
+      throw Error(Code::option, "", fmt::format("there is no pass named {}", name), "explain lists them");
+  for (const Pass& pass : passes()) {
+    if (std::find(without.begin(), without.end(), pass.name) != without.end()) continue;
+    const std::size_t before = p.nodes.size();
+    p = pass.run(std::move(p));
+#ifndef NDEBUG
+    verify(p);
+#endif
+    if (log && p.nodes.size() != before) log->push_back(fmt::format("{}: {} statements, before {}", pass.name, p.nodes.size(), before));
+  }
+  return p;
+}
+
+Program normalise(Program p, const std::vector<std::string>& without) { return normalise(std::move(p), without, nullptr); }
+
+}  // namespace tilewright

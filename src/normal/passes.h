@@ -1,0 +1,40 @@
+// The passes of normal/, each a pure function over programs whose sizes are fixed. Each keeps every output's value.
+#pragma once
+#include "expr/program.h"
+
+namespace tilewright {
+
+// Statements and opaque nodes whose results nobody needs go.
+//   T = X + 1; Y = X * 2; output Y                        ->  Y = X * 2; output Y
+Program drop_unused(Program);
+
+// A statement that reads only weights becomes a weight, where that does not grow memory.
+//   S[c] = g[c] / sqrt(v[c] + 1e-5), all weights          ->  weight S[c]
+Program fold_constants(Program);
+
+// A map that only moves elements is read through, where its readers' indices stay affine or its readers are maps themselves.
+//   T[a b] = X[b a];  Y[m n] = sum[k] T[m k] * W[k n]     ->  Y[m n] = sum[k] X[k m] * W[k n]
+Program inline_views(Program);
+
+// Axes are split so that indices lose their quotients and remainders (at the divisors that occur in them).
+//   Y[c] = X[c // 64, c % 64], c < 384                    ->  Y[64*a + b] = X[a b], a < 6, b < 64
+Program refine(Program);
+
+// A per-column scale behind a sum of products with known weights goes into the weights.
+//   Y = sum[c] X[c] * W[f c];  Z = Y * s[f] + t[f]        ->  Y' = sum[c] X[c] * (W[f c] * s[f]);  Z = Y' + t[f]
+Program fold_scales(Program);
+
+// Cheap scalar identities of the spellings that exporters use: x^2 -> x*x, x / constant -> x * (1 / constant) where exact, ...
+Program simplify_scalars(Program);
+
+// ---- shared by the passes
+std::vector<std::vector<StatementId>> readers_of(const Program&);      // by tensor; a node's id each, opaque nodes too
+std::vector<std::vector<StatementId>> writers_of(const Program&);      // by tensor
+Statement with_simple_indices(const Program&, Statement);              // every index simplified over the statement's extents
+bool all_weights(const Program&, const ScalarRef&);                    // every access reads a weight with bytes
+int quotients_in(const Statement&);                                     // how many indices have a div or mod
+
+// One statement refined; the same statement if no split helps.
+Statement refine(const Program&, const Statement&);
+
+}  // namespace tilewright

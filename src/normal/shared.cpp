@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <set>
+
+#include "expr/scalar.h"
+#include "normal/passes.h"
+
+namespace tilewright {
+
+std::vector<std::vector<StatementId>> readers_of(const Program& p) {
+  std::vector<std::vector<StatementId>> list(p.tensors.size());
+  auto add = [&](TensorId t, std::size_t n) {
+    auto& readers = list[static_cast<std::size_t>(t)];
+    if (readers.empty() || readers.back() != static_cast<StatementId>(n)) readers.push_back(static_cast<StatementId>(n));
+  };
+  for (std::size_t n = 0; n < p.nodes.size(); ++n)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n))) for_each_access(*s, [&](const Access& a) { add(a.tensor, n); });
+    else for (TensorId t : std::get<Opaque>(p.nodes[n]).in) add(t, n);
+  return list;
+}
+
+std::vector<std::vector<StatementId>> writers_of(const Program& p) {
+  std::vector<std::vector<StatementId>> list(p.tensors.size());
+  for (std::size_t n = 0; n < p.nodes.size(); ++n)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n))) list[static_cast<std::size_t>(s->out)].push_back(static_cast<StatementId>(n));
+    else for (TensorId t : std::get<Opaque>(p.nodes[n]).out) list[static_cast<std::size_t>(t)].push_back(static_cast<StatementId>(n));
+  return list;
+}
+
+namespace {
+
+// The same scalar with every access's indices simplified.
+ScalarRef simple(const ScalarRef& s, const std::vector<Size>& axes) {
+  if (!s) return s;
+  return rewrite(s, [&](const ScalarRef& node) -> ScalarRef {
+    if (node->op != Op::read) return node;
+    Access a = std::get<Access>(node->leaf);
+    for (Index& i : a.at) i = simplify(i, axes);
+    if (a.otherwise) a.otherwise = simple(a.otherwise, axes);
+    auto copy = std::make_shared<Scalar>(*node);
+    copy->leaf = std::move(a);
+    return copy;
+  });
+}
+
+int quotients(const Index& i) {
+  int n = (i.div != Size(1)) + (i.mod != Size(0));
+  for (const Index::Term& t : i.terms) {
+    if (const auto* inner = std::get_if<std::shared_ptr<const Index>>(&t.of)) n += quotients(**inner);
+    if (const auto* gather = std::get_if<std::shared_ptr<const Access>>(&t.of))
+      for (const Index& g : (*gather)->at) n += quotients(g);
+  }
+  return n;
+}
+
+}  // namespace
+
+Statement with_simple_indices(const Program&, Statement s) {
+  s.body = simple(s.body, s.axes);
+  s.guard = simple(s.guard, s.axes);
+  for (Index& i : s.at) i = simplify(i, s.axes);
+  return s;
+}
+
+bool all_weights(const Program& p, const ScalarRef& s) {
+  bool known = true;
+  for_each_access(s, [&](const Access& a) { known &= p.tensor(a.tensor).kind == Kind::weight && !p.tensor(a.tensor).data.empty(); });
+  return known;
+}
+
+int quotients_in(const Statement& s) {
+  int n = 0;
+  for_each_access(s, [&](const Access& a) {
+    for (const Index& i : a.at) n += quotients(i);
+  });
+  return n;
+}
+
+Program drop_unused(Program p) {
+  std::set<TensorId> needed(p.outputs.begin(), p.outputs.end());
+  std::vector<bool> keep(p.nodes.size(), false);
+  for (std::size_t n = p.nodes.size(); n-- > 0;) {
+    if (const Statement* s = p.statement(static_cast<StatementId>(n))) {
+      if (!(keep[n] = needed.count(s->out) > 0)) continue;
+      for_each_access(*s, [&](const Access& a) { needed.insert(a.tensor); });
+    } else {
+      const Opaque& o = std::get<Opaque>(p.nodes[n]);
+      keep[n] = std::any_of(o.out.begin(), o.out.end(), [&](TensorId t) { return needed.count(t) > 0; });
+      if (keep[n]) needed.insert(o.in.begin(), o.in.end());
+    }
+  }
+  decltype(p.nodes) nodes;
+  for (std::size_t n = 0; n < p.nodes.size(); ++n)
+    if (keep[n]) nodes.push_back(std::move(p.nodes[n]));
+  p.nodes = std::move(nodes);
+  // Weights that nobody reads any more give up their bytes; ids stay.
+  for (std::size_t t = 0; t < p.tensors.size(); ++t)
+    if (p.tensors[t].kind == Kind::weight && !needed.count(static_cast<TensorId>(t))) {
+      p.tensors[t].data = {};
+      p.tensors[t].owner.reset();
+    }
+  return p;
+}
+
+}  // namespace tilewright

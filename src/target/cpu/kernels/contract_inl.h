@@ -1,0 +1,304 @@
+// contract: C[m, n] = sum over (tap, k) of A * B, B packed in panels of nr columns.
+//
+// The micro-kernel keeps a tile of mr rows x nr columns in registers over the whole sum: for each k it loads the
+// panel's nr columns once and broadcasts one element of A a row. A is read in place through one pointer a row, so
+// strides, tables of rows and taps all cost the same; a panel is a stream. With 14 x 32 on AVX-512 a step of 28
+// multiply-adds loads 128 bytes of B: the L2 cache gives that several times over, so K is not blocked and sums never
+// leave the registers.
+//
+// The driver goes n-block by n-block (panels that fit in half of an L2 cache), in it tile by tile of rows, in it panel
+// by panel: the rows of A stay in the L1 cache. Rows are dealt out evenly: 49 rows in 14s are 13 + 12 + 12 + 12. A last
+// panel of few columns takes a narrower tile (whole and half vectors). A in f16 or bf16 is widened tile by tile into a
+// buffer.
+#pragma once
+#include "target/cpu/kernels/epilogue_inl.h"
+
+namespace tilewright::kernels {
+namespace TW_ISA {
+namespace {
+
+// Register tiles: accumulators, one row of B and a broadcast must fit in the registers (32, or 16 on AVX2).
+constexpr int mr = HWY_TARGET == HWY_AVX3 ? 14 : HWY_TARGET == HWY_AVX2 ? 6 : HWY_TARGET == HWY_NEON ? 6 : 4;
+constexpr int panel_vectors = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 ? 2 : 4;
+constexpr int nr = panel_vectors * lanes;
+constexpr bool half_vectors = lanes >= 8;
+constexpr int granule = half_vectors ? lanes / 2 : lanes; // columns by which tiles narrow
+constexpr int staged_k = 512;                             // of A in f16 or bf16, widened at a time
+
+// One run of the micro-kernel. Pointers to rows stand at column 0 of the block or of a buffer, `column` elements before
+// the tile.
+struct Step {
+  const float* a[mr];
+  const std::int64_t* tap;
+  std::int64_t taps, k, a_k;
+  const void* b;
+  const float* const* begin; // sums so far; null: 0
+  std::int64_t begin_column;
+  float* const* end; // where they go
+  std::int64_t end_column;
+  const float* bias; // at the tile; the rest only with Quick endings, column by end_column
+  const float* const* residual;
+  bool limits;
+  float low, high;
+};
+
+template <int rows, int whole, bool half, class B> struct Sums {
+  using DH = hn::Half<D>;
+  V v[rows][whole ? whole : 1];
+  hn::Vec<DH> h[rows];
+
+  TW_INLINE void clear() {
+    unroll<rows>(TW_UNROLLED(r) {
+      unroll<whole>(TW_UNROLLED(i) { v[r.value][i.value] = hn::Zero(D()); });
+      if constexpr (half) h[r.value] = hn::Zero(DH());
+    });
+  }
+  // Every element x of the tile becomes f(x, p), where p is the address of its column in a row that row(r) gives.
+  template <class P, class Row, class F> TW_INLINE void update(Row&& row, F&& f) {
+    unroll<rows>(TW_UNROLLED(r) {
+      P* const p = row(r.value);
+      unroll<whole>(TW_UNROLLED(i) { f(v[r.value][i.value], p + i.value * lanes, D()); });
+      if constexpr (half) f(h[r.value], p + whole * lanes, DH());
+    });
+  }
+  TW_INLINE void multiply_add(const B* b, const float* const* a, std::int64_t at) {
+    V column[whole ? whole : 1];
+    hn::Vec<DH> column_half;
+    unroll<whole>(TW_UNROLLED(i) { column[i.value] = load(b + i.value * lanes); });
+    if constexpr (half) column_half = load_half(b + whole * lanes);
+    unroll<rows>(TW_UNROLLED(r) {
+      const float x = a[r.value][at];
+      if constexpr (whole > 0) {
+        const V element = hn::Set(D(), x);
+        unroll<whole>(
+            TW_UNROLLED(i) { v[r.value][i.value] = hn::MulAdd(element, column[i.value], v[r.value][i.value]); });
+      }
+      if constexpr (half) h[r.value] = hn::MulAdd(hn::Set(DH(), x), column_half, h[r.value]);
+    });
+  }
+  static TW_INLINE hn::Vec<DH> load_half(const float* p) { return hn::LoadU(DH(), p); }
+  template <class T> static TW_INLINE hn::Vec<DH> load_half(const T* p) {
+    return hn::LowerHalf(DH(), load(p));
+  } // padded
+};
+
+template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kernel(const Step& s) {
+  Sums<rows, whole, half, B> sums;
+  const auto read = [](auto& x, const float* p, auto d) __attribute__((always_inline)) { x = hn::LoadU(d, p); };
+  const auto add = [](auto& x, const float* p, auto d) __attribute__((always_inline)) {
+    x = hn::Add(x, hn::LoadU(d, p));
+  };
+  const auto write = [](auto& x, float* p, auto d) __attribute__((always_inline)) { hn::StoreU(x, d, p); };
+  const auto end = [&](int r) __attribute__((always_inline)) { return s.end[r] + s.end_column; };
+
+  if (s.begin)
+    sums.template update<const float>(
+        [&](int r) __attribute__((always_inline)) { return s.begin[r] + s.begin_column; }, read);
+  else
+    sums.clear();
+  const float* a[rows];
+  unroll<rows>(TW_UNROLLED(r) { a[r.value] = s.a[r.value]; });
+  const B* b = static_cast<const B*>(s.b);
+  for (std::int64_t t = 0; t < s.taps; ++t) {
+    std::int64_t at = s.tap ? s.tap[t] : 0;
+    for (std::int64_t k = 0; k < s.k; ++k, at += s.a_k, b += nr) sums.multiply_add(b, a, at);
+  }
+  if (s.bias)
+    sums.template update<const float>(
+        [&](int) __attribute__((always_inline)) { return s.bias; }, add);
+  if (s.residual)
+    sums.template update<const float>(
+        [&](int r) __attribute__((always_inline)) { return s.residual[r] + s.end_column; }, add);
+  if (s.limits)
+    sums.template update<float>(
+        end, [&](auto& x, float*, auto d) __attribute__((always_inline)) {
+          x = min_limit(hn::Set(d, s.high), max_limit(hn::Set(d, s.low), x));
+        });
+  sums.template update<float>(end, write);
+}
+
+// ---- the choice of the micro-kernel: by rows and by granules of columns. B in f16 or bf16 has only whole panels.
+using MicroKernel = void (*)(const Step&);
+constexpr int widths = nr / granule;
+
+struct MicroKernels {
+  MicroKernel f32[widths][mr], f16[mr], bf16[mr];
+};
+template <int rows> constexpr void fill_rows(MicroKernels& table) {
+  unroll<widths>([&](auto w) {
+    constexpr int columns = (decltype(w)::value + 1) * granule;
+    table.f32[decltype(w)::value][rows - 1] = micro_kernel<rows, columns / lanes, columns % lanes != 0, float>;
+  });
+  table.f16[rows - 1] = micro_kernel<rows, panel_vectors, false, F16>;
+  table.bf16[rows - 1] = micro_kernel<rows, panel_vectors, false, Bf16>;
+  if constexpr (rows > 1) fill_rows<rows - 1>(table);
+}
+constexpr MicroKernels make_micro_kernels() {
+  MicroKernels table{};
+  fill_rows<mr>(table);
+  return table;
+}
+constexpr MicroKernels micro_kernels = make_micro_kernels();
+
+TW_INLINE MicroKernel micro_kernel_for(DType b, int width, int rows) {
+  switch (b) {
+  case DType::f16: return micro_kernels.f16[rows - 1];
+  case DType::bf16: return micro_kernels.bf16[rows - 1];
+  default: return micro_kernels.f32[width - 1][rows - 1];
+  }
+}
+
+// ---- the driver
+
+TW_INLINE std::int64_t bytes_of_storage(DType type) { return type == DType::f32 ? 4 : 2; }
+
+// What one tile of rows needs while its panels are walked.
+struct RowTile {
+  std::int64_t row;
+  int rows;
+  float* c[mr]; // of Quick endings
+  const float* residual[mr];
+  float* spill[mr]; // rows of `values`
+  alignas(64) float values[mr * nr];
+  alignas(64) float staged[mr * staged_k];
+};
+
+// Rows of A as f32 addresses, if A is stored so.
+inline void point_at_rows(const Contract& c, const Quick& quick, RowTile& t, Step& s) {
+  for (int r = 0; r < t.rows; ++r) {
+    if (c.a_type == DType::f32) s.a[r] = static_cast<const float*>(c.a) + row_at(c.a_rows, t.row + r);
+    if (quick.possible) t.c[r] = static_cast<float*>(c.c) + row_at(c.c_rows, t.row + r);
+    if (quick.residual)
+      t.residual[r] = static_cast<const float*>(quick.residual->operand) + row_at(quick.residual->rows, t.row + r);
+    t.spill[r] = t.values + r * nr;
+  }
+}
+
+// Widens elements [from, from + count) of the flattened (tap, k) of the tile's rows.
+template <class T> void stage_rows(const Contract& c, RowTile& t, std::int64_t from, std::int64_t count) {
+  for (int r = 0; r < t.rows; ++r) {
+    const T* const row = static_cast<const T*>(c.a) + row_at(c.a_rows, t.row + r);
+    float* to = t.staged + r * staged_k;
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t tap = (from + done) / c.k, k = (from + done) % c.k, run = least(c.k - k, count - done);
+      const T* p = row + (c.tap_offset ? c.tap_offset[tap] : 0) + k * c.a_k;
+      if (c.a_k == 1)
+        by_vectors(
+            run, [&](std::int64_t i, auto whole) __attribute__((always_inline)) {
+              store_if<decltype(whole)::value>(load_if<decltype(whole)::value>(p + i, run - i), to + i, run - i);
+            });
+      else
+        for (std::int64_t i = 0; i < run; ++i) to[i] = widen(p[i * c.a_k]);
+      done += run;
+      to += run;
+    }
+  }
+}
+
+inline void stage(const Contract& c, RowTile& t, Step& s, std::int64_t from, std::int64_t count) {
+  if (c.a_type == DType::f16)
+    stage_rows<F16>(c, t, from, count);
+  else
+    stage_rows<Bf16>(c, t, from, count);
+  for (int r = 0; r < t.rows; ++r) s.a[r] = t.staged + r * staged_k;
+  s.tap = nullptr;
+  s.taps = 1;
+  s.k = count;
+  s.a_k = 1;
+}
+
+// C's stored values, as the beginning of the sums of a spilled tile.
+inline void load_tile(const Contract& c, RowTile& t, std::int64_t column, int columns) {
+  for_storage(
+      c.c_type, [&](auto* type) __attribute__((always_inline)) {
+        for (int r = 0; r < t.rows; ++r) {
+          const auto* p = static_cast<decltype(type)>(c.c) + row_at(c.c_rows, t.row + r) + column * c.c_n;
+          for (int i = 0; i < columns; ++i) t.values[r * nr + i] = widen(p[i * c.c_n]);
+        }
+      });
+}
+
+struct Panel {
+  const void* b;
+  std::int64_t column;
+  int columns, width; // width in granules
+};
+
+// The whole sum of one tile: one run of the micro-kernel, or several where A has to be widened piece by piece.
+inline void sum_panel(const Contract& c, const Quick& quick, RowTile& t, Step& s, const Panel& p, bool staged) {
+  const MicroKernel kernel = micro_kernel_for(c.b_type, p.width, t.rows);
+  const bool direct = quick.possible && p.columns == p.width * granule;
+  if (c.accumulate && !direct) load_tile(c, t, p.column, p.columns);
+  s.begin = !c.accumulate ? nullptr : direct ? t.c : t.spill;
+  s.begin_column = direct ? p.column : 0;
+  const auto to_end = [&] {
+    s.end = direct ? t.c : t.spill;
+    s.end_column = direct ? p.column : 0;
+    s.bias = direct && quick.bias ? quick.bias + p.column : nullptr;
+    s.residual = direct && quick.residual ? t.residual : nullptr;
+    s.limits = direct && quick.limits;
+  };
+  s.b = p.b;
+  const std::int64_t depth = c.taps * c.k;
+  if (c.a_type == DType::f32 || depth <= staged_k) {
+    if (c.a_type != DType::f32 && !staged) stage(c, t, s, 0, depth);
+    to_end();
+    kernel(s);
+  } else {
+    for (std::int64_t from = 0; from < depth; from += staged_k) {
+      const std::int64_t count = least<std::int64_t>(staged_k, depth - from);
+      stage(c, t, s, from, count);
+      s.b = static_cast<const char*>(p.b) + from * nr * bytes_of_storage(c.b_type);
+      if (from + count == depth) {
+        to_end();
+      } else {
+        s.end = t.spill;
+        s.end_column = 0;
+        s.bias = nullptr;
+        s.residual = nullptr;
+        s.limits = false;
+      }
+      kernel(s);
+      s.begin = t.spill;
+      s.begin_column = 0;
+    }
+  }
+  if (!direct)
+    finish_tile({t.values, nr, t.rows, p.columns, t.row, p.column}, c.epilogue, {c.c, c.c_type, c.c_rows, c.c_n});
+}
+
+void contract(const Contract& c) {
+  if (c.m <= 0 || c.n <= 0) return;
+  const Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n);
+  const std::int64_t b_bytes = bytes_of_storage(c.b_type);
+  const std::int64_t panel = c.b_panel ? c.b_panel : c.taps * c.k * nr, panels = (c.n + nr - 1) / nr;
+  const std::int64_t read = c.taps * c.k * nr * b_bytes, cache = 512 * 1024;
+  const std::int64_t group = read >= cache ? 1 : read == 0 ? panels : cache / read;
+  const std::int64_t tiles = (c.m + mr - 1) / mr;
+  Step s;
+  RowTile t;
+  s.low = quick.low;
+  s.high = quick.high;
+  for (std::int64_t first = 0; first < panels; first += group) {
+    const std::int64_t last = least(first + group, panels);
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      t.row = i * c.m / tiles;
+      t.rows = static_cast<int>((i + 1) * c.m / tiles - t.row);
+      s.tap = c.tap_offset;
+      s.taps = c.taps;
+      s.k = c.k;
+      s.a_k = c.a_k;
+      point_at_rows(c, quick, t, s);
+      for (std::int64_t j = first; j < last; ++j) {
+        const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr));
+        const void* b = static_cast<const char*>(c.b) + j * panel * b_bytes;
+        const int width = c.b_type == DType::f32 ? (columns + granule - 1) / granule : widths;
+        sum_panel(c, quick, t, s, {b, j * nr, columns, width}, j > first);
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace TW_ISA
+} // namespace tilewright::kernels

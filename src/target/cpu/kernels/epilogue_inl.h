@@ -1,0 +1,179 @@
+// The end of contract and window: what is done to a tile of fp32 sums before it is stored.
+//
+// Two ways. The common endings (a bias per column, one full operand such as a residual, limits; f32 out, columns
+// adjacent) are done on the accumulators in registers: Quick. Everything else spills the tile to the stack, where each
+// step runs over the whole tile, so that choosing the step costs little; a tile is at most 2 KiB and stays in the L1
+// cache.
+#pragma once
+#include "target/cpu/kernels/math_inl.h"
+
+namespace tilewright::kernels {
+namespace TW_ISA {
+namespace {
+
+// ---- in registers
+
+struct Quick {
+  bool possible = false, limits = false;
+  const float* bias = nullptr;            // per column
+  const EpilogueStep* residual = nullptr; // one element an output
+  float low = 0, high = 0;
+};
+
+TW_INLINE bool is_limit(const EpilogueStep& s, StepOp op) { return s.op == op && !s.operand && s.a == s.a; }
+
+TW_INLINE Quick quick_ending(const Epilogue& epilogue, DType out, std::int64_t column) {
+  Quick q{};
+  const EpilogueStep* s = epilogue.steps;
+  const EpilogueStep* const end = s + epilogue.count;
+  const auto added = [&] {
+    return s != end && s->op == StepOp::add && s->operand && s->dtype == DType::f32 && s->column == 1;
+  };
+  if (added() && !s->rows.table && s->rows.stride == 0) q.bias = static_cast<const float*>((s++)->operand);
+  if (added()) q.residual = s++;
+  const float infinity = bits_to_float(0x7f800000u);
+  q.low = -infinity;
+  q.high = infinity;
+  if (s != end && is_limit(*s, StepOp::max)) q.low = (s++)->a, q.limits = true;
+  if (s != end && is_limit(*s, StepOp::min)) q.high = (s++)->a, q.limits = true;
+  q.possible = s == end && out == DType::f32 && column == 1;
+  return q;
+}
+
+// ---- on the stack
+
+struct Tile {
+  float* values; // [rows][width]
+  int width;     // a multiple of the vector; columns past `columns` hold anything
+  int rows, columns;
+  std::int64_t row, column; // of the block, where the tile begins
+};
+
+template <class F> TW_INLINE void over_tile(const Tile& t, F&& f) {
+  for (int i = 0; i < t.rows * t.width; i += lanes) store(f(load(t.values + i)), t.values + i);
+}
+
+// Elements of an operand beside one row of the tile, as f32.
+inline void operand_row(const EpilogueStep& s, const Tile& t, int r, float* to) {
+  const std::int64_t from = row_at(s.rows, t.row + r) + t.column * s.column;
+  for_storage(
+      s.dtype, [&](auto* type) __attribute__((always_inline)) {
+        const auto* p = static_cast<decltype(type)>(const_cast<void*>(s.operand)) + from;
+        if (s.column == 1)
+          by_vectors(
+              t.columns, [&](std::int64_t i, auto whole) __attribute__((always_inline)) {
+                store(load_if<decltype(whole)::value>(p + i, t.columns - i), to + i);
+              });
+        else
+          for (int i = 0; i < t.columns; ++i) to[i] = widen(p[i * s.column]);
+      });
+}
+
+// x = f(x, v) for every element x of the tile and its element v of the operand, or the constant.
+template <class F> TW_INLINE void with_operand(const EpilogueStep& s, const Tile& t, F&& f) {
+  if (!s.operand) {
+    const V v = hn::Set(D(), s.a);
+    return over_tile(
+        t, [&](V x) __attribute__((always_inline)) { return f(x, v); });
+  }
+  alignas(64) float row[64] = {};
+  const bool same = !s.rows.table && s.rows.stride == 0;
+  for (int r = 0; r < t.rows; ++r) {
+    if (r == 0 || !same) operand_row(s, t, r, row);
+    float* const x = t.values + r * t.width;
+    for (int i = 0; i < t.width; i += lanes) store(f(load(x + i), load(row + i)), x + i);
+  }
+}
+
+TW_INLINE V hard_sigmoid(V x, float a, float b) {
+  const D d;
+  const V line = hn::Add(hn::Mul(x, hn::Set(d, a)), hn::Set(d, b));
+  return max_limit(hn::Zero(d), min_limit(hn::Set(d, 1.0f), line));
+}
+
+TW_INLINE V normal_share(V x) { // 0.5 (1 + erf(x / sqrt 2))
+  const D d;
+  const V half = hn::Set(d, 0.5f);
+  return hn::MulAdd(erf(hn::Mul(x, hn::Set(d, 0.707106781f))), half, half);
+}
+
+template <class T> void round_tile(const Tile& t) {
+  alignas(64) T narrowed[lanes];
+  over_tile(
+      t, [&](V x) __attribute__((always_inline)) {
+        store(x, narrowed);
+        return load(narrowed);
+      });
+}
+
+#define TW_BINARY(expression)                                                                                          \
+  with_operand(                                                                                                        \
+      s, t, [&](V x, V v) __attribute__((always_inline)) { return expression; })
+#define TW_UNARY(expression)                                                                                           \
+  over_tile(                                                                                                           \
+      t, [&](V x) __attribute__((always_inline)) { return expression; })
+
+HWY_NOINLINE void apply_step(const EpilogueStep& s, const Tile& t) {
+  const V zero = hn::Zero(D());
+  switch (s.op) {
+  case StepOp::add: return TW_BINARY(hn::Add(x, v));
+  case StepOp::sub: return TW_BINARY(hn::Sub(x, v));
+  case StepOp::rsub: return TW_BINARY(hn::Sub(v, x));
+  case StepOp::mul: return TW_BINARY(hn::Mul(x, v));
+  case StepOp::div: return TW_BINARY(hn::Div(x, v));
+  case StepOp::rdiv: return TW_BINARY(hn::Div(v, x));
+  case StepOp::max: return TW_BINARY(max_nan(v, x));
+  case StepOp::min: return TW_BINARY(min_nan(v, x));
+  case StepOp::leaky: return TW_BINARY(hn::IfThenElse(hn::Lt(x, zero), hn::Mul(v, x), x));
+  case StepOp::elu: return TW_BINARY(hn::IfThenElse(hn::Lt(x, zero), hn::Mul(v, expm1(x)), x));
+  case StepOp::neg: return TW_UNARY(hn::Neg(x));
+  case StepOp::abs: return TW_UNARY(hn::Abs(x));
+  case StepOp::square: return TW_UNARY(hn::Mul(x, x));
+  case StepOp::sqrt: return TW_UNARY(hn::Sqrt(x));
+  case StepOp::exp: return TW_UNARY(exp(x));
+  case StepOp::log: return TW_UNARY(log(x));
+  case StepOp::sigmoid: return TW_UNARY(sigmoid(x));
+  case StepOp::silu: return TW_UNARY(hn::Mul(x, sigmoid(x)));
+  case StepOp::hardsigmoid: return TW_UNARY(hard_sigmoid(x, s.a, s.b));
+  case StepOp::hardswish: return TW_UNARY(hn::Mul(x, hard_sigmoid(x, s.a, s.b)));
+  case StepOp::tanh: return TW_UNARY(tanh(x));
+  case StepOp::erf: return TW_UNARY(erf(x));
+  case StepOp::gelu: return TW_UNARY(hn::Mul(x, normal_share(x)));
+  case StepOp::softplus: return TW_UNARY(softplus(x));
+  case StepOp::round:
+    return s.dtype == DType::f16 ? round_tile<F16>(t) : s.dtype == DType::bf16 ? round_tile<Bf16>(t) : void();
+  }
+}
+
+#undef TW_BINARY
+#undef TW_UNARY
+
+struct Output {
+  void* base;
+  DType dtype;
+  Rows rows;
+  std::int64_t column; // stride
+};
+
+// Applies all steps and stores the tile.
+HWY_NOINLINE void finish_tile(const Tile& t, const Epilogue& epilogue, const Output& out) {
+  for (int i = 0; i < epilogue.count; ++i) apply_step(epilogue.steps[i], t);
+  for_storage(
+      out.dtype, [&](auto* type) __attribute__((always_inline)) {
+        for (int r = 0; r < t.rows; ++r) {
+          auto* p = static_cast<decltype(type)>(out.base) + row_at(out.rows, t.row + r) + t.column * out.column;
+          const float* x = t.values + r * t.width;
+          if (out.column == 1)
+            by_vectors(
+                t.columns, [&](std::int64_t i, auto whole) __attribute__((always_inline)) {
+                  store_if<decltype(whole)::value>(load(x + i), p + i, t.columns - i);
+                });
+          else
+            for (int i = 0; i < t.columns; ++i) narrow(x[i], p + i * out.column);
+        }
+      });
+}
+
+} // namespace
+} // namespace TW_ISA
+} // namespace tilewright::kernels

@@ -1,0 +1,145 @@
+// Elementary functions of f32 vectors, to 2 ulp and better (tests/target/cpu/math_test.cpp measures them): range
+// reduction, a minimax polynomial whose coefficients were fitted for this file (Lawson iterations, rounded one by one),
+// and the special values.
+//
+//   exp   x = n ln2 + r;  2^n (1 + r + r^2 q(r))       tanh  small: x + x^3 p(x^2);  else 1 - 2 / (exp(2|x|) + 1)
+//   log   x = 2^n (1 + f); f - f^2/2 + f^3 p(f) + n ln2  erf  small: x + x p(x^2);    else 1 - exp(p(|x|))
+//   sin, cos   x = n pi/2 + r with pi/2 in three parts; arguments past 10000 go to libm, lane by lane
+#pragma once
+#include "target/cpu/kernels/simd_inl.h"
+
+namespace tilewright::kernels {
+namespace TW_ISA {
+namespace {
+
+// c[0] + c[1] x + c[2] x^2 + ...
+template <int n> TW_INLINE V polynomial(V x, const float (&c)[n]) {
+  V sum = hn::Set(D(), c[n - 1]);
+  unroll<n - 1>(TW_UNROLLED(i) { sum = hn::MulAdd(sum, x, hn::Set(D(), c[n - 2 - decltype(i)::value])); });
+  return sum;
+}
+
+TW_INLINE V power_of_two(VI n) { // -127 < n < 128
+  return hn::BitCast(D(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(DI(), 127))));
+}
+
+constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits: n * ln2_high is exact
+
+[[maybe_unused]] TW_INLINE V exp(V x) {
+  const D d;
+  x = min_limit(hn::Set(d, 89.0f), max_limit(hn::Set(d, -105.0f), x)); // beyond are infinity and zero
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
+  V r = hn::NegMulAdd(n, hn::Set(d, ln2_high), x);
+  r = hn::NegMulAdd(n, hn::Set(d, ln2_low), r);
+  const V q = polynomial(r, {0.5f, 0.166666657f, 0.041666463f, 0.00833357126f, 0.00139350968f, 0.00019739561f});
+  const V y = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
+  const VI whole = hn::ConvertTo(DI(), n),
+           first = hn::ShiftRight<1>(whole); // in two steps: down to subnormals, up to inf
+  const V result = hn::Mul(hn::Mul(y, power_of_two(first)), power_of_two(hn::Sub(whole, first)));
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+
+[[maybe_unused]] TW_INLINE V log(V x) {
+  const D d;
+  const DI di;
+  const V infinity = hn::Set(d, bits_to_float(0x7f800000u)), zero = hn::Zero(d);
+  const auto tiny = hn::Lt(x, hn::Set(d, 0x1p-126f));
+  const V scaled = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 0x1p23f)), x);
+  // Subtracting the bits of sqrt(1/2) makes the exponent's field that of x = 2^n m with m in [sqrt(1/2), sqrt(2)).
+  const VI half = hn::Set(di, 0x3f3504f3);
+  const VI offset = hn::Sub(hn::BitCast(di, scaled), half);
+  const V m = hn::BitCast(d, hn::Add(hn::And(offset, hn::Set(di, 0x007fffff)), half));
+  const V exponent = hn::ConvertTo(d, hn::ShiftRight<23>(offset));
+  const V n = hn::Sub(exponent, hn::IfThenElseZero(tiny, hn::Set(d, 23.0f)));
+  const V f = hn::Sub(m, hn::Set(d, 1.0f)), square = hn::Mul(f, f);
+  const V p = polynomial(f, {0.333333135f, -0.250000089f, 0.20002076f, -0.166680068f, 0.142202392f, -0.124056652f,
+                             0.118839741f, -0.116744928f, 0.0675402135f});
+  V y = hn::Mul(hn::Mul(square, f), p);
+  y = hn::MulAdd(n, hn::Set(d, ln2_low), y);
+  y = hn::NegMulAdd(square, hn::Set(d, 0.5f), y);
+  y = hn::MulAdd(n, hn::Set(d, ln2_high), hn::Add(f, y));
+  y = hn::IfThenElse(hn::Eq(x, infinity), x, y);
+  y = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
+  const V nan = hn::Set(d, bits_to_float(0x7fc00000u));
+  return hn::IfThenElse(hn::Lt(x, zero), nan, hn::IfThenElse(hn::IsNaN(x), x, y));
+}
+
+[[maybe_unused]] TW_INLINE V tanh(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), size = hn::Abs(x), u = hn::Mul(x, x);
+  const V p =
+      polynomial(u, {-0.333333313f, 0.133332223f, -0.053948462f, 0.0217087492f, -0.00819508638f, 0.00215763575f});
+  const V small = hn::MulAdd(hn::Mul(x, u), p, x);
+  const V e = exp(hn::Add(size, size));
+  const V large = hn::CopySign(hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one))), x);
+  return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.625f)), small, large);
+}
+
+[[maybe_unused]] TW_INLINE V erf(V x) {
+  const D d;
+  const V size = hn::Abs(x), u = hn::Mul(x, x);
+  const V p = polynomial(
+      u, {0.128379166f, -0.376126289f, 0.112836242f, -0.02685556f, 0.00519175315f, -0.000803975272f, 7.94310035e-05f});
+  const V small = hn::MulAdd(x, p, x);
+  const V t = hn::Sub(min_limit(hn::Set(d, 4.0f), size), hn::Set(d, 2.4f)); // 1 - erf(4) is below half an ulp of 1
+  const V q = polynomial(t, {-7.28097534f, -5.16423798f, -0.940500319f, -0.0117510147f, 0.00241909199f,
+                             -0.000448045903f, 8.77043858e-05f, -1.98504858e-05f});
+  const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), exp(q)), x);
+  return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.9f)), small, large);
+}
+
+// sin(x + quarter * pi/2)
+template <int quarter> TW_INLINE V sine(V x) {
+  const D d;
+  const DI di;
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, 0.636619772f)));
+  V r = hn::NegMulAdd(n, hn::Set(d, 0x1.921fb6p+0f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -0x1.777a5cp-25f), r);
+  r = hn::NegMulAdd(n, hn::Set(d, -0x1.ee59dap-50f), r);
+  const V u = hn::Mul(r, r);
+  const V sin_p = polynomial(u, {-0.166666672f, 0.00833338033f, -0.000198534981f, 2.83724762e-06f});
+  const V cos_p = polynomial(u, {0.0416666679f, -0.00138889824f, 2.48229699e-05f, -2.89744861e-07f});
+  const V sin_r = hn::MulAdd(hn::Mul(r, u), sin_p, r);
+  const V cos_r = hn::MulAdd(hn::Mul(u, u), cos_p, hn::NegMulAdd(u, hn::Set(d, 0.5f), hn::Set(d, 1.0f)));
+  const VI turn = hn::Add(hn::ConvertTo(di, n), hn::Set(di, quarter));
+  const auto odd = hn::RebindMask(d, hn::Eq(hn::And(turn, hn::Set(di, 1)), hn::Set(di, 1)));
+  const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(turn, hn::Set(di, 2))));
+  return hn::Xor(hn::IfThenElse(odd, cos_r, sin_r), sign);
+}
+
+template <int quarter> TW_INLINE V sine_anywhere(V x) {
+  constexpr float limit = scalar_vectors ? 0.0f : 10000.0f; // the reduction needs a fused multiply-add
+  if (HWY_LIKELY(hn::AllTrue(D(), hn::Lt(hn::Abs(x), hn::Set(D(), limit))))) return sine<quarter>(x);
+  alignas(64) float v[lanes];
+  store(x, v);
+  for (int i = 0; i < lanes; ++i) v[i] = quarter ? ::cosf(v[i]) : ::sinf(v[i]);
+  return load(v);
+}
+[[maybe_unused]] TW_INLINE V sin(V x) { return sine_anywhere<0>(x); }
+[[maybe_unused]] TW_INLINE V cos(V x) { return sine_anywhere<1>(x); }
+
+[[maybe_unused]] TW_INLINE V sigmoid(V x) {
+  const V one = hn::Set(D(), 1.0f);
+  return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
+}
+
+// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), the last term by log1p(e) = log(u) e / (u - 1) with u = 1 + e.
+[[maybe_unused]] TW_INLINE V softplus(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), zero = hn::Zero(d), e = exp(hn::Neg(hn::Abs(x))), u = hn::Add(one, e);
+  const V rest = hn::Sub(u, one);
+  const V log1p = hn::IfThenElse(hn::Eq(rest, zero), e, hn::Div(hn::Mul(log(u), e), rest));
+  return hn::Add(max_limit(zero, x), log1p);
+}
+
+// exp(x) - 1. Near 0 the difference would cancel: with u = exp(x), (u - 1) x / log(u) is accurate there.
+[[maybe_unused]] TW_INLINE V expm1(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), u = exp(x), rest = hn::Sub(u, one);
+  const V near = hn::IfThenElse(hn::Eq(rest, hn::Zero(d)), x, hn::Div(hn::Mul(rest, x), log(u)));
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 0.5f)), near, rest);
+}
+
+} // namespace
+} // namespace TW_ISA
+} // namespace tilewright::kernels
