@@ -190,7 +190,7 @@ struct Bench {
   }
 
   double barrier() {
-    constexpr int waits = 50;
+    constexpr int waits = 20;
     Barrier meeting(all.size());
     double best = 1;
     for (const Clock::time_point begin = Clock::now(); since(begin) < seconds;)
@@ -211,8 +211,8 @@ struct Bench {
       all.run([](int) {});
       taken.push_back(since(start));
     }
-    std::nth_element(taken.begin(), taken.begin() + 25, taken.end());
-    return taken[25];
+    std::nth_element(taken.begin(), taken.begin() + 5, taken.end()); // of the quick ones, but no lucky one
+    return taken[5];
   }
 };
 
@@ -233,14 +233,17 @@ void measure_levels(Bench& bench, Calibration& result, const std::function<void(
   for (const HostCache& cache : bench.host.caches) {
     if (cache.level > 3) continue;
     const std::int64_t sharing = (cores + cache.instances - 1) / cache.instances;
-    const std::int64_t most = std::max(cache.bytes * 6 / 10, std::min(cache.bytes, 2 * inner));
-    const std::int64_t alone = cache.level == 1 ? cache.bytes / 2 : std::min(most, std::int64_t{256} << 20);
+    // Less than half, since virtual machines hide that two CPUs are threads of one core, and 32 MiB of a last cache,
+    // since they also hide who else uses it; but clearly more than the cache before.
+    const std::int64_t alone = std::max(std::min(cache.bytes * 4 / 10, std::int64_t{32} << 20),
+                                        cache.level == 1 ? 0 : std::min(cache.bytes, 2 * inner));
     const std::int64_t each = std::max(alone / sharing, std::min(alone, 2 * inner));
     const std::string name = fmt::format("l{}", cache.level);
     const Rate& rate = result.read[name] = bench.level(alone, each);
     note(name, rate);
     if (cache.instances >= cores && rate.all < 0.7 * rate.one * static_cast<double>(cores))
-      progress("      the cores share nothing here, yet together they are slow: other work is running, measure again");
+      progress(
+          "      together they are slow: other work is running (measure again), or they are threads of fewer cores");
     inner = cache.bytes;
   }
   // Beyond the last cache: four times its size in all, but never more than an eighth of the memory.
@@ -273,6 +276,7 @@ Calibration calibrate(const Host& host, const std::function<void(const std::stri
       result.fork_join = bench.fork_join();
       progress(fmt::format("{:<6}{:8.2f} us a barrier of {} threads, {:.2f} us to enter and leave a parallel region",
                            "wait", result.barrier * 1e6, host.cores, result.fork_join * 1e6));
+      if (result.barrier > 2e-5) progress("      that is no time of a barrier: other work is running, measure again");
     }
     return result;
   } catch (const std::bad_alloc&) {
