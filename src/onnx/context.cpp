@@ -59,7 +59,7 @@ TensorId Importing::weight(const Tensor& t, const std::string& name) {
   } else {
     id = builder.weight(name, *t.dtype, t.dims, copied(t.bytes));
   }
-  if (t.count <= known_limit) known[id] = decode(*t.dtype, t.bytes, t.count);
+  if (t.count <= (is_float(*t.dtype) ? known_floats : known_limit)) known[id] = decode(*t.dtype, t.bytes, t.count);
   return id;
 }
 

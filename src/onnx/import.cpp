@@ -113,6 +113,7 @@ private:
       if (std::none_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), is)) {
         throw Error(Code::option, name, "no input has this name");
       }
+      check_constant(name, array);
       std::vector<std::byte> bytes(array.data, array.data + array.bytes());
       if (array.count() <= known_limit) {
         Elements elements = decode(array.dtype, bytes, array.count());
@@ -123,6 +124,20 @@ private:
         define(name, now_.builder.weight(name, array.dtype, array.dims, std::move(bytes)));
       }
     }
+  }
+
+  void check_constant(const std::string& name, const Array& array) const {
+    const auto& in = model_.graph.inputs;
+    const Type& type = std::find_if(in.begin(), in.end(), [&](const ValueInfo& v) { return v.name == name; })->type;
+    bool fits = type.is_tensor() && dtype_of_element(type.element) == array.dtype;
+    if (fits && type.ranked) {
+      fits = type.dims.size() == array.dims.size();
+      for (std::size_t i = 0; fits && i < array.dims.size(); ++i)
+        fits = !type.dims[i].fixed() || type.dims[i].value == array.dims[i];
+    }
+    if (fits) return;
+    std::string given = fmt::format("{}[{}]", name_of(array.dtype), fmt::join(array.dims, ", "));
+    throw Error(Code::input, name, fmt::format("the value given is {}, the input is {}", given, describe(type)));
   }
 
   void make_initializers(const Graph& graph) {
@@ -203,7 +218,7 @@ private:
     if (is_plain(node.domain) && opset > newest_opset) {
       throw Error(Code::unsupported, label, fmt::format("operator sets after {}", newest_opset));
     }
-    throw Error(Code::unsupported, label, "this operator");
+    throw Error(Code::unsupported, label, reason_not_supported(is_plain(node.domain) ? node.op_type : ""));
   }
 
   void refuse(const Node& node) {

@@ -42,6 +42,7 @@ struct Operator {
 constexpr int oldest_opset = 7, newest_opset = 28;
 const std::vector<Operator>& operators(); // every row, sorted by domain, type, since
 const Operator* find_operator(std::string_view domain, std::string_view type, int opset);
+std::string reason_not_supported(std::string_view type);
 std::string operator_table(); // docs/onnx_operators.md
 
 } // namespace tilewright::onnx

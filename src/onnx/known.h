@@ -30,6 +30,8 @@ using KnownTensors = std::unordered_map<TensorId, Elements>;
 
 // At most so many elements are followed; longer constants stay tensors.
 constexpr std::int64_t known_limit = 4096;
+constexpr std::int64_t known_floats =
+    64; // of a float constant: enough for scales and scalars; the rest is not folded here
 
 // The value of a body at one point: `at` holds the axes' values. Nothing where the body reads a tensor that is not in
 // `known`, or where the value is no size expression (a comparison that no range of the symbols decides, exp of a size,

@@ -103,6 +103,14 @@ void convert_swish(Context& c) {
   elementwise(c, [&](Args a) { return a[0] * sigmoid(alpha == 1 ? a[0] : number(alpha) * a[0]); });
 }
 
+void convert_swiglu(Context& c) {
+  double alpha = c.real_attr("alpha", 1.0);
+  if (c.dims(c.input(0)) != c.dims(c.input(1))) {
+    c.fail(Code::shape, fmt::format("gate {} and value {}", text_of(c.dims(c.input(0))), text_of(c.dims(c.input(1)))));
+  }
+  elementwise(c, [&](Args a) { return a[0] * sigmoid(alpha == 1 ? a[0] : number(alpha) * a[0]) * a[1]; });
+}
+
 void convert_softplus(Context& c) {
   elementwise(c, [](Args a) { return softplus(a[0]); });
 }
@@ -145,6 +153,7 @@ std::vector<Operator> activation_operators() {
       {"", "Sigmoid", 7, 0, convert_sigmoid, "float"},
       {"", "Softplus", 7, 0, convert_softplus, "float"},
       {"", "Softsign", 7, 0, convert_softsign, "float"},
+      {"", "SwiGLU", 28, 0, convert_swiglu, "float"},
       {"", "Swish", 24, 0, convert_swish, "float"},
       {"", "ThresholdedRelu", 10, 0, convert_thresholded_relu, "float"},
   };

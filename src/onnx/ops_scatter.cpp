@@ -14,6 +14,8 @@
 namespace tilewright::onnx {
 namespace {
 
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
 enum class Into { replace, add, mul, max, min };
 
 Into into_of(Context& c, int since) {
@@ -123,6 +125,25 @@ void convert_scatter_nd(Context& c) {
   emit(c, scatter_nd(into_of(c, 16), c.label()));
 }
 
+// A cache that is written from a position on: its elements are read from the update where that has them.
+void convert_tensor_scatter(Context& c) {
+  TensorId past = c.input(0), update = c.input(1);
+  std::string mode = c.text_attr("mode", "linear");
+  if (mode != "linear" && mode != "circular") c.fail(Code::model, fmt::format("mode '{}'", mode));
+  int rank = c.rank(past), axis = c.axis(c.int_attr("axis", -2), rank);
+  std::vector<Size> dims = c.dims(past), given = c.dims(update);
+  for (int a = 0; a < rank; ++a) {
+    bool fits = c.rank(update) == rank && (a == axis || given[at(a)] == dims[at(a)]);
+    if (!fits || axis == 0) {
+      c.fail(Code::shape, fmt::format("update {} of cache {} along axis {}", text_of(given), text_of(dims), axis));
+    }
+  }
+  std::vector<Index> all = axis_indices(rank), from = all;
+  if (c.has(2)) from[at(axis)] = from[at(axis)] - c.element_index(c.input(2), {axis_index(0)});
+  if (mode == "circular") from[at(axis)] = floor_mod(from[at(axis)], dims[at(axis)]);
+  c.output(0, c.map(c.name(), c.dtype(past), dims, c.read(update, from, c.read(past, all))));
+}
+
 } // namespace
 
 std::vector<Operator> scatter_operators() {
@@ -130,6 +151,7 @@ std::vector<Operator> scatter_operators() {
       {"", "Scatter", 9, 10, convert_scatter_elements, "all", "opaque"},
       {"", "ScatterElements", 11, 0, convert_scatter_elements, "all", "opaque"},
       {"", "ScatterND", 11, 0, convert_scatter_nd, "all", "opaque"},
+      {"", "TensorScatter", 24, 0, convert_tensor_scatter, "all"},
   };
 }
 

@@ -275,6 +275,27 @@ void convert_pad(Context& c) {
   c.output(0, x);
 }
 
+// The middle of each dim, or the dim in the middle of zeros.
+void convert_center_crop_pad(Context& c) {
+  TensorId x = c.input(0);
+  std::vector<Size> in = c.dims(x), out = in, wanted = c.sizes(c.input(1));
+  std::vector<std::int64_t> axes(in.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = c.ints_attr("axes", axes);
+  if (wanted.size() != axes.size())
+    c.fail(Code::shape, fmt::format("{} extents for {} axes", wanted.size(), axes.size()));
+  std::vector<Index> index = axis_indices(c.rank(x));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    int a = c.axis(axes[i], c.rank(x));
+    const Size &have = in[at(a)], &want = wanted[i];
+    out[at(a)] = want;
+    bool crops = c.range(have - want).low >= 0, pads = c.range(want - have).low >= 0;
+    if (!crops && !pads) c.unsupported(fmt::format("{} elements from {}", want.text(), have.text()));
+    index[at(a)] = index[at(a)] + constant_index(crops ? floor_div(have - want, 2) : -floor_div(want - have, 2));
+  }
+  c.output(0, c.view(c.name(), x, out, index, zero_of(c.dtype(x))));
+}
+
 // ---- triangles, prefixes, reversed prefixes
 
 void convert_trilu(Context& c) {
@@ -320,6 +341,7 @@ void convert_reverse_sequence(Context& c) {
 
 std::vector<Operator> slice_operators() {
   return {
+      {"", "CenterCropPad", 18, 0, convert_center_crop_pad, "all", "the shape must be size expressions"},
       {"", "Concat", 7, 0, convert_concat, "all"},
       {"", "CumProd", 26, 0, convert_cumulative<Reducer::prod>, "float, int", "the axis must be constant"},
       {"", "CumSum", 11, 0, convert_cumulative<Reducer::sum>, "float, int", "the axis must be constant"},

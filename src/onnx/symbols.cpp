@@ -103,9 +103,10 @@ Symbols::Symbols(const Graph& graph, const Binding& bound) : bound_(bound) {
 }
 
 Size Symbols::symbol(const std::string& name) {
-  auto given = bound_.find(name);
-  if (seen_.insert(name).second && given == bound_.end()) free_.push_back(name);
-  if (given == bound_.end()) return Size::symbol(taken_.contains(name) ? name + ".size" : name);
+  std::string own = taken_.contains(name) ? name + ".size" : name;
+  auto given = bound_.find(own);
+  if (seen_.insert(own).second && given == bound_.end()) free_.push_back(own);
+  if (given == bound_.end()) return Size::symbol(own);
   if (given->second < 0) throw Error(Code::size, name, fmt::format("size {} is negative", given->second));
   return given->second;
 }
@@ -146,7 +147,7 @@ std::vector<SizeDecl> Symbols::declarations() const {
   std::vector<SizeDecl> result;
   for (const std::string& name : free_) {
     SizeDecl d;
-    d.name = taken_.contains(name) ? name + ".size" : name;
+    d.name = name;
     result.push_back(d);
   }
   return result;

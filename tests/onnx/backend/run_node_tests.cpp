@@ -155,7 +155,7 @@ Result run_data_set(const Test& test, const onnx::Model& model, const fs::path& 
   bool empty = std::any_of(p.tensors.begin(), p.tensors.end(), [](const tilewright::Tensor& t) {
     return std::find(t.dims.begin(), t.dims.end(), Size(0)) != t.dims.end();
   });
-  if (through_text && !opaque && !empty) p = reparsed(p);  // the text language has no empty axes
+  if (through_text && !opaque && !empty) p = reparsed(p); // the text language has no empty axes
   Binding sizes;
   Values inputs;
   for (TensorId t : p.inputs) {
@@ -206,7 +206,7 @@ std::string kind_of_refusal(const Result& r) {
   auto open = why.find(" ("), comma = why.find(", opset");
   if (open == std::string::npos || comma == std::string::npos || comma < open) return reason;
   std::string op = why.substr(open + 2, comma - open - 2);
-  return reason == "this operator" ? "operator " + op : op + ": " + reason;
+  return reason.starts_with("this operator") ? "operator " + op : op + ": " + reason;
 }
 
 std::vector<Test> find_tests(const std::vector<std::string>& roots, const std::string& filter) {
@@ -234,8 +234,10 @@ int main(int argc, char** argv) {
     std::string word = argv[i];
     if (word == "--filter" && i + 1 < argc)
       filter = argv[++i];
-    else if (word == "--verbose") verbose = true;
-    else if (word == "--text") through_text = true;
+    else if (word == "--verbose")
+      verbose = true;
+    else if (word == "--text")
+      through_text = true;
     else
       roots.push_back(word);
   }
