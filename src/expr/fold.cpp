@@ -54,7 +54,9 @@ template <class T> ScalarRef fold_float(Op op, DType type, T a, T b) {
   case Op::div: return b == 0 ? nullptr : literal(a / b, type);
   case Op::min: return a == b ? nullptr : literal(a < b ? a : b, type); // -0 and 0 are equal, and not the same
   case Op::max: return a == b ? nullptr : literal(a > b ? a : b, type);
-  case Op::pow: return literal(std::pow(a, b), type);
+  case Op::pow:
+    if (b == 2) return literal(a * a, type);
+    return literal(static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b))), type);
   default: return nullptr;
   }
 }
@@ -99,6 +101,8 @@ template <class T> ScalarRef fold_float(Op op, DType type, T a) {
   if (op == Op::is_nan) return boolean(std::isnan(a));
   if (op == Op::is_inf) return boolean(std::isinf(a));
   if (std::isnan(a)) return nullptr;
+  // Of the double, rounded once more: right to the last bit, as the evaluator has it.
+  auto function = [&](double (*f)(double)) { return literal(static_cast<T>(f(static_cast<double>(a))), type); };
   switch (op) {
   case Op::neg: return literal(-a, type);
   case Op::abs: return literal(std::abs(a), type);
@@ -107,22 +111,22 @@ template <class T> ScalarRef fold_float(Op op, DType type, T a) {
   case Op::ceil: return literal(std::ceil(a), type);
   case Op::round: return literal(std::nearbyint(a), type);
   case Op::trunc: return literal(std::trunc(a), type);
-  case Op::exp: return literal(std::exp(a), type);
-  case Op::log: return literal(std::log(a), type);
+  case Op::exp: return function(std::exp);
+  case Op::log: return function(std::log);
   case Op::sqrt: return literal(std::sqrt(a), type);
-  case Op::tanh: return literal(std::tanh(a), type);
-  case Op::erf: return literal(std::erf(a), type);
-  case Op::sin: return literal(std::sin(a), type);
-  case Op::cos: return literal(std::cos(a), type);
-  case Op::tan: return literal(std::tan(a), type);
-  case Op::asin: return literal(std::asin(a), type);
-  case Op::acos: return literal(std::acos(a), type);
-  case Op::atan: return literal(std::atan(a), type);
-  case Op::sinh: return literal(std::sinh(a), type);
-  case Op::cosh: return literal(std::cosh(a), type);
-  case Op::asinh: return literal(std::asinh(a), type);
-  case Op::acosh: return literal(std::acosh(a), type);
-  case Op::atanh: return literal(std::atanh(a), type);
+  case Op::tanh: return function(std::tanh);
+  case Op::erf: return function(std::erf);
+  case Op::sin: return function(std::sin);
+  case Op::cos: return function(std::cos);
+  case Op::tan: return function(std::tan);
+  case Op::asin: return function(std::asin);
+  case Op::acos: return function(std::acos);
+  case Op::atan: return function(std::atan);
+  case Op::sinh: return function(std::sinh);
+  case Op::cosh: return function(std::cosh);
+  case Op::asinh: return function(std::asinh);
+  case Op::acosh: return function(std::acosh);
+  case Op::atanh: return function(std::atanh);
   default: return nullptr;
   }
 }
