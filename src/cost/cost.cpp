@@ -2,36 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 namespace tilewright {
 
 namespace {
-
-std::int64_t extent_of(const Region& r, const Schedule& s, std::size_t step) {
-  return r.axes[static_cast<std::size_t>(s.steps[step].axis)].constant();
-}
-std::int64_t trips(const Region& r, const Schedule& s, std::size_t step) { return ceil_div_i64(extent_of(r, s, step), s.steps[step].size); }
-
-// Sum over the tiles of the given steps of the product of the clipped extents of the given dims.
-std::int64_t sum_over(const Region& r, const Schedule& s, const std::vector<std::size_t>& steps, std::size_t at,
-                      std::vector<std::int64_t>& variables, const std::vector<std::pair<const Span*, std::int64_t>>& dims) {
-  if (at == steps.size()) {
-    std::int64_t product = 1;
-    for (const auto& [span, dim] : dims) product = checked_mul(product, span->count(variables.data(), dim));
-    return product;
-  }
-  const std::size_t step = steps[at];
-  const std::int64_t extent = extent_of(r, s, step), size = s.steps[step].size;
-  std::int64_t sum = 0;
-  for (std::int64_t low = 0; low < extent; low += size) {
-    variables[2 * step] = low;
-    variables[2 * step + 1] = std::min(low + size, extent);
-    sum = checked_add(sum, sum_over(r, s, steps, at + 1, variables, dims));
-  }
-  return sum;
-}
 
 std::set<std::size_t> steps_in(const Span& span) {
   std::set<std::size_t> steps;
@@ -60,102 +35,132 @@ void count_work(const Program& p, StatementId id, Cost& c) {
   else c.operations = checked_add(c.operations, checked_mul(points, std::max<std::int64_t>(operations, 1)));
 }
 
-// Tiles of the busiest thread, when the flattened grid is cut into equal runs.
-std::int64_t busiest(std::int64_t tiles, int threads) { return ceil_div_i64(tiles, std::max(threads, 1)); }
-
-// The share of a leaf's work that is not lost in ragged rows and columns.
-double fill(const Region& r, const Schedule& s, const Granule& g) {
-  double share = 1;
-  for (auto [axis, granule] : {std::pair{g.rows, g.row}, {g.columns, g.column}}) {
-    if (axis < 0 || granule <= 1) continue;
-    std::int64_t size = r.axes[static_cast<std::size_t>(axis)].constant();
-    const std::int64_t extent = size;
-    for (const AxisStep& step : s.steps)
-      if (step.axis == axis) size = std::min(step.size, extent);
-    if (size == 0) continue;
-    std::int64_t done = 0;
-    for (std::int64_t at = 0; at < extent; at += size) done += ceil_div_i64(std::min(size, extent - at), granule) * granule;
-    share *= static_cast<double>(extent) / static_cast<double>(done);
-  }
-  return share;
-}
-
 double operations_of_core(const Machine& m, UnitKind kind, DType t) {
   const auto unit = unit_for(m, kind, t);
-  if (!unit) return 1e9;
-  return operations_per_second(m, *unit, t) / std::max(m.core.count, 1);
+  return unit ? operations_per_second(m, *unit, t) / std::max(m.core.count, 1) : 1e9;
 }
 
 }  // namespace
 
-std::int64_t bytes_moved(const Program& p, const Region& r, const Schedule& s, const Transfer& t) {
-  const Tensor& tensor = p.tensor(t.tensor);
-  std::vector<std::int64_t> variables(2 * s.steps.size() + 1, 0);
-  std::vector<bool> done(t.box.size(), false);
-  std::set<std::size_t> counted;
-  std::int64_t product = 1;
-  // Dims that share a loop are summed together; independent groups multiply.
-  for (std::size_t d = 0; d < t.box.size(); ++d) {
-    if (done[d]) continue;
-    std::set<std::size_t> steps = steps_in(t.box[d]);
-    for (bool grown = true; grown;) {
-      grown = false;
-      for (std::size_t e = d; e < t.box.size(); ++e) {
-        const auto more = steps_in(t.box[e]);
-        const bool shares = std::any_of(more.begin(), more.end(), [&](std::size_t x) { return steps.count(x) > 0; });
-        if ((e == d || (shares && !done[e])) && !done[e]) {
-          done[e] = true;
-          const std::size_t before = steps.size();
-          steps.insert(more.begin(), more.end());
-          grown |= steps.size() != before;
+Model::Model(const Program& p, const Region& r, const Schedule& order, const Machine& m, Granule granule)
+    : granule_(std::move(granule)), machine_(m), threads_(order.threads) {
+  for (const AxisStep& step : order.steps) {
+    extents_.push_back(r.axes[static_cast<std::size_t>(step.axis)].constant());
+    axes_.push_back(step.axis);
+    tile_.push_back(step.how == AxisStep::How::tile);
+  }
+  for (const Size& e : r.axes) region_.push_back(e.constant());
+  for (StatementId id : r.statements) count_work(p, id, fixed_);
+  for (const Transfer& t : transfers(p, r, order)) {
+    Sum sum{t.tensor, t.store, static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype)), {}, {}};
+    std::set<std::size_t> counted;
+    // Dims that share a loop are summed together; independent groups multiply.
+    for (std::size_t d = 0; d < t.box.size(); ++d) {
+      const auto steps = steps_in(t.box[d]);
+      Part part{{steps.begin(), steps.end()}, {{t.box[d], p.tensor(t.tensor).dims[d].constant()}}};
+      counted.insert(steps.begin(), steps.end());
+      for (std::size_t i = 0; i < sum.parts.size();) {
+        Part& other = sum.parts[i];
+        const bool shares = std::any_of(other.steps.begin(), other.steps.end(), [&](std::size_t x) { return std::count(part.steps.begin(), part.steps.end(), x) > 0; });
+        if (!shares) {
+          ++i;
+          continue;
         }
+        for (std::size_t x : other.steps)
+          if (std::count(part.steps.begin(), part.steps.end(), x) == 0) part.steps.push_back(x);
+        part.dims.insert(part.dims.end(), other.dims.begin(), other.dims.end());
+        sum.parts.erase(sum.parts.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      sum.parts.push_back(std::move(part));
+    }
+    for (std::size_t i = 0; i < static_cast<std::size_t>(t.depth); ++i)
+      if (!counted.count(i)) sum.repeated.push_back(i);
+    sums_.push_back(std::move(sum));
+  }
+  // Without any cut every tensor's box is moved once.
+  for (const Sum& s : sums_) fixed_.compulsory += bytes(s, extents_);
+}
+
+std::int64_t Model::bytes(const Sum& sum, const std::vector<std::int64_t>& sizes) const {
+  std::int64_t product = sum.width;
+  std::int64_t variables[2 * 32] = {};
+  TW_ASSERT(sizes.size() <= 32);
+  for (const Part& part : sum.parts) {
+    // An odometer over the tiles of the part's loops.
+    std::int64_t total = 0;
+    bool empty = false;
+    for (std::size_t s : part.steps) {
+      variables[2 * s] = 0, variables[2 * s + 1] = std::min(sizes[s], extents_[s]);
+      empty |= extents_[s] == 0;
+    }
+    for (bool more = !empty; more;) {
+      std::int64_t box = 1;
+      for (const auto& [span, dim] : part.dims) box = checked_mul(box, span.count(variables, dim));
+      total = checked_add(total, box);
+      more = false;
+      for (std::size_t i = part.steps.size(); i-- > 0 && !more;) {
+        const std::size_t s = part.steps[i];
+        more = variables[2 * s + 1] < extents_[s];
+        variables[2 * s] = more ? variables[2 * s + 1] : 0;
+        variables[2 * s + 1] = std::min(variables[2 * s] + sizes[s], extents_[s]);
       }
     }
-    std::vector<std::pair<const Span*, std::int64_t>> dims;
-    for (std::size_t e = d; e < t.box.size(); ++e) {
-      const auto mine = steps_in(t.box[e]);
-      const bool inside = e == d || (!mine.empty() && steps.count(*mine.begin()) > 0);
-      if (inside) dims.emplace_back(&t.box[e], tensor.dims[e].constant());
-    }
-    product = checked_mul(product, sum_over(r, s, {steps.begin(), steps.end()}, 0, variables, dims));
-    counted.insert(steps.begin(), steps.end());
+    product = checked_mul(product, total);
   }
-  for (std::size_t i = 0; i < static_cast<std::size_t>(t.depth); ++i)
-    if (!counted.count(i)) product = checked_mul(product, trips(r, s, i));
-  return checked_mul(product, static_cast<std::int64_t>(bytes_of(tensor.dtype)));
+  for (std::size_t s : sum.repeated) product = checked_mul(product, ceil_div_i64(extents_[s], sizes[s]));
+  return product;
+}
+
+void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
+  c.tiles = 1;
+  for (std::size_t s = 0; s < sizes.size(); ++s)
+    if (tile_[s]) c.tiles = checked_mul(c.tiles, ceil_div_i64(extents_[s], sizes[s]));
+  // The share of the leaf's work that is not lost in ragged rows and columns, seen at a full tile.
+  auto tile_of = [&](RegionAxis a) {
+    for (std::size_t s = 0; s < sizes.size(); ++s)
+      if (axes_[s] == a) return std::min(sizes[s], extents_[s]);
+    return region_[static_cast<std::size_t>(a)];
+  };
+  auto fill = [](std::int64_t n, std::int64_t granule) {
+    return n <= 0 ? 1.0 : static_cast<double>(n) / static_cast<double>(ceil_div_i64(n, granule) * granule);
+  };
+  double used = 1;
+  if (!granule_.rows.empty()) {
+    std::int64_t rows = 1;
+    for (RegionAxis a : granule_.rows) rows *= tile_of(a);
+    used *= fill(rows, granule_.row);
+  }
+  if (granule_.columns >= 0) used *= fill(tile_of(granule_.columns), granule_.column);
+  const double fma = 2.0 * static_cast<double>(c.multiply_adds) / operations_of_core(machine_, UnitKind::fma, DType::f32) / used;
+  const double alu = static_cast<double>(c.operations) / operations_of_core(machine_, UnitKind::alu, DType::f32);
+  // Inputs and outputs of a tile come from the outermost cache while they fit, else from memory.
+  const auto cache = find(machine_, LevelRole::cache);
+  const bool fits = cache && c.compulsory <= machine_.levels[static_cast<std::size_t>(*cache)].usable;
+  const LevelId from = fits ? *cache : level_of(machine_, LevelRole::memory);
+  const double moved = static_cast<double>(c.loaded + c.stored) / bytes_per_second(machine_, from, Direction::down, 1);
+  // The busiest thread's share when the flattened grid is cut into equal runs; a tile costs a call even when it is empty.
+  const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(threads_, c.tiles));
+  const double share = c.tiles == 0 ? 0 : static_cast<double>(ceil_div_i64(c.tiles, threads)) / static_cast<double>(c.tiles);
+  const double body = (std::max(fma + alu, moved) + 0.2e-6 * static_cast<double>(c.tiles)) * share;
+  c.seconds = body + machine_.launch.step;
+  c.bound = moved > fma + alu ? machine_.levels[static_cast<std::size_t>(from)].name : fma >= alu ? "fma" : "alu";
+  if (machine_.launch.step > body) c.bound = "launch";
+}
+
+Cost Model::at(const std::vector<std::int64_t>& sizes) const {
+  Cost c = fixed_;
+  for (const Sum& s : sums_) {
+    c.moved.push_back({s.tensor, bytes(s, sizes), s.store});
+    (s.store ? c.stored : c.loaded) += c.moved.back().bytes;
+  }
+  price(c, sizes);
+  return c;
 }
 
 Cost cost(const Program& p, const Region& r, const Schedule& s, const Machine& m, const Granule& granule) {
-  Cost c;
-  Schedule whole = s;
-  whole.steps.clear();
-  for (const Transfer& t : transfers(p, r, s)) {
-    const std::int64_t bytes = bytes_moved(p, r, s, t);
-    c.moved.push_back({t.tensor, bytes, t.store});
-    (t.store ? c.stored : c.loaded) += bytes;
-  }
-  for (const Transfer& t : transfers(p, r, whole)) c.compulsory += bytes_moved(p, r, whole, t);
-  for (StatementId id : r.statements) count_work(p, id, c);
-  for (std::size_t i = 0; i < s.steps.size(); ++i)
-    if (s.steps[i].how == AxisStep::How::tile) c.tiles = checked_mul(c.tiles, trips(r, s, i));
-
-  // The busiest thread's share of the run; a tile costs a call even when it is empty.
-  const int threads = std::min<std::int64_t>(std::max(s.threads, 1), std::max<std::int64_t>(c.tiles, 1));
-  const double share = c.tiles == 0 ? 0 : static_cast<double>(busiest(c.tiles, threads)) / static_cast<double>(c.tiles);
-  const double fma = 2.0 * static_cast<double>(c.multiply_adds) / operations_of_core(m, UnitKind::fma, DType::f32) / fill(r, s, granule);
-  const double alu = static_cast<double>(c.operations) / operations_of_core(m, UnitKind::alu, DType::f32);
-  // Inputs and outputs of a tile come from the outermost cache while they fit, else from memory.
-  const LevelId memory = level_of(m, LevelRole::memory);
-  const auto cache = find(m, LevelRole::cache);
-  const bool fits = cache && c.compulsory <= m.levels[static_cast<std::size_t>(*cache)].usable;
-  const LevelId from = fits ? *cache : memory;
-  const double bytes = static_cast<double>(c.loaded + c.stored) / bytes_per_second(m, from, Direction::down, 1);
-  const double call = 0.2e-6 * static_cast<double>(c.tiles);
-  const double body = std::max(fma + alu, bytes) + call;
-  c.seconds = body * share + m.launch.step;
-  c.bound = bytes > fma + alu ? m.levels[static_cast<std::size_t>(from)].name : fma >= alu ? "fma" : "alu";
-  if (m.launch.step > body * share) c.bound = "launch";
-  return c;
+  std::vector<std::int64_t> sizes;
+  for (const AxisStep& step : s.steps) sizes.push_back(step.size);
+  return Model(p, r, s, m, granule).at(sizes);
 }
 
 }  // namespace tilewright

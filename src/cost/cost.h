@@ -22,10 +22,37 @@ struct Cost {
   std::string bound;                      // what decides: "fma", "alu", a level's name, "launch"
 };
 
-// Granules of the leaf that will run the tiles: work is done in whole multiples of them.
-struct Granule { RegionAxis rows = -1, columns = -1; std::int64_t row = 1, column = 1; };
+// The register tile of the leaf that will run the tiles: work is done in whole multiples of it. The rows of a tile are the points
+// of all `rows` axes together.
+struct Granule {
+  std::vector<RegionAxis> rows;
+  RegionAxis columns = -1;
+  std::int64_t row = 1, column = 1;
+};
 
-std::int64_t bytes_moved(const Program&, const Region&, const Schedule&, const Transfer&);    // over the whole run
+// The cost of one region under one order of steps, for any sizes: the list of transfers is made once, its boxes are evaluated.
+class Model {
+ public:
+  Model(const Program&, const Region&, const Schedule& order, const Machine&, Granule = {});
+  Cost at(const std::vector<std::int64_t>& sizes) const;          // one a step
+
+ private:
+  struct Part { std::vector<std::size_t> steps; std::vector<std::pair<Span, std::int64_t>> dims; };   // dims that share loops
+  struct Sum { TensorId tensor; bool store; std::int64_t width; std::vector<Part> parts; std::vector<std::size_t> repeated; };
+  std::int64_t bytes(const Sum&, const std::vector<std::int64_t>& sizes) const;
+  void price(Cost&, const std::vector<std::int64_t>& sizes) const;
+
+  std::vector<Sum> sums_;
+  std::vector<std::int64_t> extents_;                             // of the steps' axes
+  std::vector<RegionAxis> axes_;
+  std::vector<std::int64_t> region_;                              // extents of the region axes
+  std::vector<bool> tile_;
+  Cost fixed_;                                                    // compulsory bytes and work
+  Granule granule_;
+  const Machine& machine_;
+  int threads_;
+};
+
 Cost cost(const Program&, const Region&, const Schedule&, const Machine&, const Granule& = {});
 
 }  // namespace tilewright

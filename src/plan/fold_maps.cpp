@@ -21,17 +21,21 @@ struct Folder {
 
   const Statement& at(StatementId id) const { return *p.statement(id); }
 
-  // Whether `map` reads the result of `producer` just where it is made: each dim at a different plain axis, all axes used.
+  // Whether `map` reads the result of `producer` just where it is made: each dim at a different plain axis, all axes used. Dims
+  // of extent 1 do not count.
   bool same_point(const Statement& map, const Statement& producer, std::string* why) const {
     bool fits = true;
     for_each_access(map, [&](const Access& a) {
       if (a.tensor != producer.out) return;
       std::set<AxisId> used;
+      std::size_t dims = 0;
+      for (const Size& d : p.tensor(a.tensor).dims) dims += d != Size(1);
       for (std::size_t d = 0; d < a.at.size(); ++d)
         if (const auto axis = plain_axis(a.at[d]); axis && map.axes[static_cast<std::size_t>(*axis)] == p.tensor(a.tensor).dims[d]) used.insert(*axis);
-      fits &= used.size() == a.at.size() && used.size() == map.axes.size() && !a.otherwise;
+      fits &= used.size() == dims && used.size() == map.axes.size() && !a.otherwise;
     });
-    for (const Index& i : producer.at) fits &= plain_axis(i).has_value();
+    for (std::size_t d = 0; d < producer.at.size(); ++d)
+      fits &= plain_axis(producer.at[d]).has_value() || p.tensor(producer.out).dims[d] == Size(1);
     if (!fits) *why = fmt::format("{} reads {} at other points than it is made at", p.tensor(map.out).name, p.tensor(producer.out).name);
     return fits;
   }

@@ -10,7 +10,7 @@ namespace {
 // The sizes worth trying along an axis: for each number of tiles the smallest size, as a multiple of the granule.
 std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t granule) {
   std::set<std::int64_t> list{extent};
-  for (std::int64_t tiles : {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 4096}) {
+  for (std::int64_t tiles : {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512}) {
     if (tiles > extent) break;
     list.insert(std::min(extent, ceil_div_i64(ceil_div_i64(extent, tiles), granule) * granule));
   }
@@ -55,8 +55,9 @@ struct Chooser {
         if (g.columns < 0 || (a == axes.back()) || (g.columns != axes.back() && extent(a) > extent(g.columns))) g.columns = a;
       }
       g.column = o.leaf_columns;
+      g.row = o.leaf_rows;
       for (AxisId x : c->m)
-        if (const RegionAxis a = region_axis(0, x); a >= 0 && (g.rows < 0 || extent(a) > extent(g.rows))) g.rows = a;
+        if (const RegionAxis a = region_axis(0, x); a >= 0) g.rows.push_back(a);
     } else if (const auto w = window(p, s)) {
       g.columns = axes.empty() ? -1 : axes.back();
       g.column = o.lanes;
@@ -96,28 +97,43 @@ struct Chooser {
     const std::int64_t column_granule = g.columns >= 0 ? g.column : 64;
     Schedule best = with(singles);
     double best_seconds = -1;
-    const auto outer_sizes = outer >= 0 && outer != columns ? sizes(extent(outer), 1) : std::vector<std::int64_t>{0};
-    const auto column_sizes = columns >= 0 ? sizes(extent(columns), column_granule) : std::vector<std::int64_t>{0};
-    for (std::int64_t rows : outer_sizes)
-      for (std::int64_t width : column_sizes)
-        for (bool columns_first : {false, true}) {
-          std::vector<AxisStep> steps = singles;
-          if (rows > 0) steps.push_back({AxisStep::How::tile, outer, rows});
-          if (width > 0) steps.insert(columns_first ? steps.begin() : steps.end(), {AxisStep::How::tile, columns, width});
-          const Schedule s = with(steps);
-          if (columns_first && s.steps.size() < 2) continue;
-          const double seconds = price(s, g);
-          if (best_seconds < 0 || seconds < best_seconds * (1 - 1e-6)) best = s, best_seconds = seconds;
+    // Both orders of the two cut axes; an axis in one piece is the same in both.
+    for (bool columns_first : {false, true}) {
+      Schedule order;
+      order.threads = o.threads;
+      order.steps = singles;
+      if (outer >= 0 && outer != columns) order.steps.push_back({AxisStep::How::tile, outer, 1});
+      if (columns >= 0) order.steps.insert(columns_first ? order.steps.begin() : order.steps.end(), {AxisStep::How::tile, columns, 1});
+      if (columns_first && order.steps.size() < 2) continue;
+      const Model model(p, r, order, m, g);
+      std::vector<std::int64_t> size(order.steps.size(), 1);
+      std::size_t at_outer = order.steps.size(), at_columns = order.steps.size();
+      for (std::size_t i = 0; i < order.steps.size(); ++i) {
+        if (order.steps[i].axis == columns) at_columns = i;
+        else if (order.steps[i].axis == outer) at_outer = i;
+      }
+      const auto outer_sizes = at_outer < size.size() ? sizes(extent(outer), 1) : std::vector<std::int64_t>{0};
+      const auto column_sizes = at_columns < size.size() ? sizes(extent(columns), column_granule) : std::vector<std::int64_t>{0};
+      for (std::int64_t rows : outer_sizes)
+        for (std::int64_t width : column_sizes) {
+          if (at_outer < size.size()) size[at_outer] = rows;
+          if (at_columns < size.size()) size[at_columns] = width;
+          if (columns_first && (rows == extent(outer) || width == extent(columns))) continue;
+          const double seconds = price(model.at(size));
+          if (best_seconds >= 0 && seconds >= best_seconds * (1 - 1e-6)) continue;
+          best_seconds = seconds;
+          for (std::size_t i = 0; i < size.size(); ++i) order.steps[i].size = size[i];
+          best = with(order.steps);
         }
+    }
     return best;
   }
 
   // Predicted time, with the operands of one tile kept in a core's own cache where they fit.
-  double price(const Schedule& s, const Granule& g) const {
-    const Cost c = cost(p, r, s, m, g);
+  double price(const Cost& c) const {
     if (c.tiles > 4096) return 1e9;
     double seconds = c.seconds;
-    const auto own = o.threads > 0 ? innermost_cache() : std::optional<LevelId>{};
+    const auto own = innermost_cache();
     if (own && c.tiles > 0) {
       const double tile_bytes = static_cast<double>(c.loaded + c.stored) / static_cast<double>(c.tiles);
       const auto room = static_cast<double>(m.levels[static_cast<std::size_t>(*own)].capacity);

@@ -193,7 +193,7 @@ struct KernelCompiler {
       auto made = compile(maps, Stored{result.dtype, result.stride});
       if (made) {
         if (result.scratch && result.offset < 0) result.offset = reserve(elements(result), result.dtype);
-        pad(made->a, made_access(i, made->a));
+        if (!covers_edges(*made)) pad(made->a, made_access(i, made->a));
         leaf_scratch = std::max(leaf_scratch, scratch_bytes(*made));
         if (made->packed) out.packed_bytes += static_cast<std::int64_t>(made->packed->bytes);
         out.leaves.push_back(describe(*made));
@@ -208,6 +208,10 @@ struct KernelCompiler {
     }
     return false;
   }
+
+  // Whether the leaf itself leaves out what lies outside the tensor.
+  static bool covers_edges(const ContractLeaf&) { return false; }
+  static bool covers_edges(const WindowLeaf& l) { return !l.slides.empty(); }
 
   static std::string describe(const ContractLeaf& l) {
     return fmt::format("contract n {} k {}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -78,9 +79,57 @@ struct Compiler {
     out.in_place.taps = table(out.in_place.strides);
     out.copied.taps = table(out.copied.strides);
     if (!weights.axis.empty()) weight_taps = table(weights);
+    if (w.data->otherwise) {
+      // Rows are cut one axis at a time: no merging.
+      const auto merged = out.rows;
+      out.rows.clear();
+      for (RegionAxis a : rows) out.rows.push_back({a});
+      find_slides(*w.data, taps);
+      if (out.slides.empty()) out.rows = merged;
+    }
     return {};
   }
   std::vector<std::int64_t> weight_taps;
+
+  bool is_identity(const ScalarRef& otherwise) const {
+    double v = 0;
+    if (!otherwise || !is_literal(otherwise, &v)) return false;
+    if (s.reducer == Reducer::sum) return v == 0;
+    return std::isinf(v) && (v < 0) == (s.reducer == Reducer::max);
+  }
+
+  // The dims that a window may leave, each by one row axis and one tap axis of its own; none if they do not come in that form.
+  void find_slides(const Access& data, const std::vector<RegionAxis>& taps) {
+    if (!is_identity(data.otherwise)) return;
+    std::vector<WindowLeaf::Slide> found;
+    for (std::size_t d = 0; d < data.at.size(); ++d) {
+      const std::int64_t dim = p.tensor(data.tensor).dims[d].constant();
+      const Interval range = bounds(data.at[d], s.axes);
+      if (range.low >= 0 && range.high < dim) continue;
+      WindowLeaf::Slide slide{-1, -1, 0, 0, data.at[d].offset.constant(), dim, 1};
+      for (const Index::Term& t : data.at[d].terms) {
+        const RegionAxis x = axis(std::get<AxisId>(t.of));
+        const bool tap = std::count(taps.begin(), taps.end(), x) > 0;
+        RegionAxis& place = tap ? slide.tap : slide.row;
+        const bool row = std::any_of(out.rows.begin(), out.rows.end(), [&](const auto& g) { return g.size() == 1 && g[0] == x; });
+        if (place >= 0 || t.coefficient.constant() <= 0 || !(tap || row)) return;
+        place = x;
+        (tap ? slide.dilation : slide.stride) = t.coefficient.constant();
+      }
+      if (slide.row < 0 || slide.tap < 0) return;
+      slide.taps = extent(slide.tap);
+      for (const auto& other : found)
+        if (other.row == slide.row || other.tap == slide.tap) return;
+      found.push_back(slide);
+    }
+    out.slides = std::move(found);
+    for (const auto& slide : out.slides) {
+      std::vector<Run> runs;
+      for (RegionAxis a : taps) runs.push_back({extent(a), a == slide.tap ? 1 : 0});
+      out.tap_index.emplace_back(static_cast<std::size_t>(out.taps));
+      offsets(runs.data(), runs.size(), out.tap_index.back().data());
+    }
+  }
 
   void pack(const Tensor& t) {
     const RegionAxis lane = out.lanes[0];
@@ -158,24 +207,27 @@ Or<WindowLeaf> compile_window(const k::Kernels&, const Program& p, const Region&
 }
 
 std::int64_t scratch_bytes(const WindowLeaf& l) {
-  return l.rows.size() > 1 ? static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8 : 0;
+  return static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8 + 2 * l.taps * 8;
 }
 
-void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
-                const std::int64_t* high, std::byte* scratch) {
-  const Placement& a = a_copy ? l.copied : l.in_place;
-  const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
-  auto extent = [&](RegionAxis x) { return high[x] - low[x]; };
-  k::Window call;
-  const RegionAxis lane = l.lanes[0];
-  call.x = 1, call.c = extent(lane), call.taps = l.taps, call.reduce = l.reduce;
-  for (const auto& g : l.rows)
-    for (RegionAxis x : g) call.x *= extent(x);
-  if (call.x == 0 || call.c == 0) return;
-  auto* table = reinterpret_cast<std::int64_t*>(scratch);
-  auto rows = [&](const Strides& s) {
-    if (l.rows.empty()) return k::Rows{0, nullptr};
-    if (l.rows.size() == 1) return k::Rows{s[l.rows[0].back()], nullptr};
+namespace {
+
+// One part of a tile: all its rows see the same taps.
+struct Part {
+  const k::Kernels& leaf;
+  const WindowLeaf& l;
+  const std::vector<View>& views;
+  const Placement& a;
+  const std::byte* a_origin;
+  const std::int64_t* low;
+  const std::int64_t* high;
+  std::int64_t* table;
+
+  std::int64_t extent(RegionAxis x) const { return high[x] - low[x]; }
+
+  k::Rows rows(const Strides& s, std::int64_t count) {
+    if (l.rows.empty()) return {0, nullptr};
+    if (l.rows.size() == 1) return {s[l.rows[0].back()], nullptr};
     std::array<Run, 8> runs;
     TW_ASSERT(l.rows.size() <= runs.size());
     for (std::size_t i = 0; i < l.rows.size(); ++i) {
@@ -184,50 +236,124 @@ void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<V
     }
     offsets(runs.data(), l.rows.size(), table);
     const k::Rows made{0, table};
-    table += call.x;
+    table += count;
     return made;
-  };
-  call.a_rows = rows(a.strides);
-  call.out_rows = rows(l.c_strides);
-  call.a_type = l.a_type, call.out_type = l.c_type;
-  call.tap_offset = a.taps.data();
-  call.w_t = l.lane_extent;
-  std::array<k::EpilogueStep, 16> steps;
-  for (std::size_t i = 0; i < l.steps.size(); ++i) {
-    const StepOf& s = l.steps[i];
-    steps[i] = {s.op, nullptr, s.dtype, {}, 0, s.a, s.b};
-    if (s.buffer < 0) continue;
-    steps[i].rows = rows(s.strides);
-    steps[i].column = s.strides[lane];
   }
-  call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
-  std::int64_t point[32];
+
+  void run(std::int64_t taps, const std::int64_t* tap_offset, const std::int64_t* weight_offset) {
+    k::Window call;
+    const RegionAxis lane = l.lanes[0];
+    call.x = 1, call.c = extent(lane), call.taps = taps, call.reduce = l.reduce;
+    for (const auto& g : l.rows)
+      for (RegionAxis x : g) call.x *= extent(x);
+    for (RegionAxis x : l.far)
+      if (extent(x) == 0) return;
+    if (call.x == 0 || call.c == 0) return;
+    call.a_rows = rows(a.strides, call.x);
+    call.out_rows = rows(l.c_strides, call.x);
+    call.a_type = l.a_type, call.out_type = l.c_type;
+    call.tap_offset = tap_offset;
+    call.w_t = l.lane_extent;
+    call.weight_offset = weight_offset;
+    std::array<k::EpilogueStep, 16> steps;
+    for (std::size_t i = 0; i < l.steps.size(); ++i) {
+      const StepOf& s = l.steps[i];
+      steps[i] = {s.op, nullptr, s.dtype, {}, 0, s.a, s.b};
+      if (s.buffer < 0) continue;
+      steps[i].rows = rows(s.strides, call.x);
+      steps[i].column = s.strides[lane];
+    }
+    call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
+    far_loops(call, steps.data());
+  }
+
+  void far_loops(k::Window& call, k::EpilogueStep* steps) {
+    const RegionAxis lane = l.lanes[0];
+    std::int64_t point[32];
+    TW_ASSERT(l.c_strides.axis.size() <= 32);
+    std::memcpy(point, low, l.c_strides.axis.size() * sizeof(std::int64_t));
+    auto address = [&](BufferId b, const Strides& s, DType t) {
+      return views[static_cast<std::size_t>(b)].origin + s.at(point) * static_cast<std::int64_t>(bytes_of(t));
+    };
+    for (bool more = true; more;) {
+      call.a = a_origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
+      call.out = address(l.c, l.c_strides, l.c_type);
+      for (std::size_t i = 0; i < l.steps.size(); ++i)
+        if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);
+      if (l.packed) {
+        std::int64_t from = low[lane];
+        for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
+        call.w = reinterpret_cast<const float*>(l.packed->data) + from;
+      }
+      leaf.window(call);
+      more = false;
+      for (std::size_t i = l.far.size(); i-- > 0 && !more;) {
+        std::int64_t& x = point[l.far[i]];
+        if (++x < high[l.far[i]]) more = true;
+        else x = low[l.far[i]];
+      }
+    }
+  }
+};
+
+// The taps of a slide that lie inside at one row: [first, last).
+std::pair<std::int64_t, std::int64_t> inside(const WindowLeaf::Slide& s, std::int64_t row) {
+  const std::int64_t start = s.stride * row + s.offset;
+  const std::int64_t first = std::max<std::int64_t>(0, ceil_div_i64(-start, s.dilation));
+  const std::int64_t last = std::min(s.taps, floor_div_i64(s.extent - 1 - start, s.dilation) + 1);
+  return {first, std::max(first, last)};
+}
+
+// Cuts the rows of slide n where their taps change, and runs the parts, slide by slide.
+void cut(const Part& whole, std::size_t n, std::int64_t* low, std::int64_t* high, std::vector<std::pair<std::int64_t, std::int64_t>>& taps) {
+  const WindowLeaf& l = whole.l;
+  if (n == l.slides.size()) {
+    std::int64_t* tap_offset = whole.table + static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit;
+    std::int64_t* weight_offset = tap_offset + l.taps;
+    std::int64_t count = 0;
+    for (std::int64_t t = 0; t < l.taps; ++t) {
+      bool in = true;
+      for (std::size_t i = 0; i < l.slides.size(); ++i) {
+        const std::int64_t at = l.tap_index[i][static_cast<std::size_t>(t)];
+        in &= at >= taps[i].first && at < taps[i].second;
+      }
+      if (!in) continue;
+      tap_offset[count] = whole.a.taps[static_cast<std::size_t>(t)];
+      weight_offset[count++] = t * l.lane_extent;
+    }
+    Part part = whole;
+    part.low = low, part.high = high;
+    part.run(count, tap_offset, l.packed ? weight_offset : nullptr);
+    return;
+  }
+  const WindowLeaf::Slide& s = l.slides[n];
+  const std::int64_t from = low[s.row], to = high[s.row];
+  for (std::int64_t row = from; row < to;) {
+    taps[n] = inside(s, row);
+    low[s.row] = row;
+    for (++row; row < to && inside(s, row) == taps[n];) ++row;
+    high[s.row] = row;
+    cut(whole, n + 1, low, high, taps);
+  }
+  low[s.row] = from, high[s.row] = to;
+}
+
+}  // namespace
+
+void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
+                const std::int64_t* high, std::byte* scratch) {
+  const Placement& a = a_copy ? l.copied : l.in_place;
+  const std::byte* origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
+  Part part{leaf, l, views, a, origin, low, high, reinterpret_cast<std::int64_t*>(scratch)};
+  if (l.slides.empty()) return part.run(l.taps, a.taps.data(), nullptr);
+  std::int64_t lows[32], highs[32];
   const std::size_t axes = l.c_strides.axis.size();
   TW_ASSERT(axes <= 32);
-  std::memcpy(point, low, axes * sizeof(std::int64_t));
-  for (RegionAxis x : l.far)
-    if (extent(x) == 0) return;
-  auto address = [&](BufferId b, const Strides& s, DType t) {
-    return views[static_cast<std::size_t>(b)].origin + s.at(point) * static_cast<std::int64_t>(bytes_of(t));
-  };
-  for (bool more = true; more;) {
-    call.a = a_origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
-    call.out = address(l.c, l.c_strides, l.c_type);
-    for (std::size_t i = 0; i < l.steps.size(); ++i)
-      if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);
-    if (l.packed) {
-      std::int64_t from = low[lane];
-      for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
-      call.w = reinterpret_cast<const float*>(l.packed->data) + from;
-    }
-    leaf.window(call);
-    more = false;
-    for (std::size_t i = l.far.size(); i-- > 0 && !more;) {
-      std::int64_t& x = point[l.far[i]];
-      if (++x < high[l.far[i]]) more = true;
-      else x = low[l.far[i]];
-    }
-  }
+  std::memcpy(lows, low, axes * sizeof(std::int64_t));
+  std::memcpy(highs, high, axes * sizeof(std::int64_t));
+  thread_local std::vector<std::pair<std::int64_t, std::int64_t>> taps;
+  taps.assign(l.slides.size(), {0, 0});
+  cut(part, 0, lows, highs, taps);
 }
 
 }  // namespace tilewright::cpu

@@ -1,5 +1,8 @@
 // Depthwise convolutions and pools as calls of the window leaf: lanes are an axis that lies contiguously in data and result,
 // rows the axes that the window slides over, taps the reduced axes.
+//
+// Where a window hangs over an edge and the value outside is the reducer's identity, nothing is copied: the rows are cut where the
+// set of taps inside changes (two or three cuts an edge), and each part is called with its taps.
 #pragma once
 #include "target/cpu/contract_leaf.h"
 
@@ -15,6 +18,10 @@ struct WindowLeaf {
   std::vector<std::vector<RegionAxis>> rows;
   std::vector<RegionAxis> far;
   std::int64_t taps = 1, lane_extent = 1;
+  // stride * row + dilation * tap + offset must lie in [0, extent).
+  struct Slide { RegionAxis row, tap; std::int64_t stride, dilation, offset, extent, taps; };
+  std::vector<Slide> slides;
+  std::vector<std::vector<std::int64_t>> tap_index; // [slide][tap]: the value of the slide's tap axis
   std::vector<StepOf> steps;
   std::shared_ptr<const Aligned> packed;          // weights as f32 [far axes of the weights][taps][lanes], or null
   std::vector<std::int64_t> packed_far;

@@ -12,15 +12,12 @@
 // buffer.
 #pragma once
 #include "target/cpu/kernels/epilogue_inl.h"
+#include "target/cpu/kernels/tile_inl.h"
 
 namespace tilewright::kernels {
 namespace TW_ISA {
 namespace {
 
-// Register tiles: accumulators, one row of B and a broadcast must fit in the registers (32, or 16 on AVX2).
-constexpr int mr = HWY_TARGET == HWY_AVX3 ? 14 : HWY_TARGET == HWY_AVX2 ? 6 : HWY_TARGET == HWY_NEON ? 6 : 4;
-constexpr int panel_vectors = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 ? 2 : 4;
-constexpr int nr = panel_vectors * lanes;
 constexpr bool half_vectors = lanes >= 8;
 constexpr int granule = half_vectors ? lanes / 2 : lanes; // columns by which tiles narrow
 constexpr int staged_k = 512;                             // of A in f16 or bf16, widened at a time
@@ -65,7 +62,7 @@ template <int rows, int whole, bool half, class B> struct Sums {
     V column[whole ? whole : 1];
     hn::Vec<DH> column_half;
     unroll<whole>(TW_UNROLLED(i) { column[i.value] = load(b + i.value * lanes); });
-    if constexpr (half) column_half = load_half(b + whole * lanes);
+    if constexpr (half) column_half = hn::LoadU(DH(), b + whole * lanes);
     unroll<rows>(TW_UNROLLED(r) {
       const float x = a[r.value][at];
       if constexpr (whole > 0) {
@@ -76,10 +73,6 @@ template <int rows, int whole, bool half, class B> struct Sums {
       if constexpr (half) h[r.value] = hn::MulAdd(hn::Set(DH(), x), column_half, h[r.value]);
     });
   }
-  static TW_INLINE hn::Vec<DH> load_half(const float* p) { return hn::LoadU(DH(), p); }
-  template <class T> static TW_INLINE hn::Vec<DH> load_half(const T* p) {
-    return hn::LowerHalf(DH(), load(p));
-  } // padded
 };
 
 template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kernel(const Step& s) {
@@ -103,21 +96,24 @@ template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kerne
     std::int64_t at = s.tap ? s.tap[t] : 0;
     for (std::int64_t k = 0; k < s.k; ++k, at += s.a_k, b += nr) sums.multiply_add(b, a, at);
   }
-  if (s.bias)
-    sums.template update<const float>(
-        [&](int) __attribute__((always_inline)) { return s.bias; }, add);
-  if (s.residual)
-    sums.template update<const float>(
-        [&](int r) __attribute__((always_inline)) { return s.residual[r] + s.end_column; }, add);
-  if (s.limits)
-    sums.template update<float>(
-        end, [&](auto& x, float*, auto d) __attribute__((always_inline)) {
-          x = min_limit(hn::Set(d, s.high), max_limit(hn::Set(d, s.low), x));
-        });
+  if constexpr (sizeof(B) == 4) { // a Quick ending
+    if (s.bias)
+      sums.template update<const float>(
+          [&](int) __attribute__((always_inline)) { return s.bias; }, add);
+    if (s.residual)
+      sums.template update<const float>(
+          [&](int r) __attribute__((always_inline)) { return s.residual[r] + s.end_column; }, add);
+    if (s.limits)
+      sums.template update<float>(
+          end, [&](auto& x, float*, auto d) __attribute__((always_inline)) {
+            x = min_limit(hn::Set(d, s.high), max_limit(hn::Set(d, s.low), x));
+          });
+  }
   sums.template update<float>(end, write);
 }
 
-// ---- the choice of the micro-kernel: by rows and by granules of columns. B in f16 or bf16 has only whole panels.
+// ---- the choice of the micro-kernel: by rows and by granules of columns. B in f16 or bf16 has only
+// whole panels and no Quick ending: such models store C so too.
 using MicroKernel = void (*)(const Step&);
 constexpr int widths = nr / granule;
 
@@ -227,7 +223,7 @@ struct Panel {
 // The whole sum of one tile: one run of the micro-kernel, or several where A has to be widened piece by piece.
 inline void sum_panel(const Contract& c, const Quick& quick, RowTile& t, Step& s, const Panel& p, bool staged) {
   const MicroKernel kernel = micro_kernel_for(c.b_type, p.width, t.rows);
-  const bool direct = quick.possible && p.columns == p.width * granule;
+  const bool direct = quick.possible && c.b_type == DType::f32 && p.columns == p.width * granule;
   if (c.accumulate && !direct) load_tile(c, t, p.column, p.columns);
   s.begin = !c.accumulate ? nullptr : direct ? t.c : t.spill;
   s.begin_column = direct ? p.column : 0;
@@ -267,7 +263,7 @@ inline void sum_panel(const Contract& c, const Quick& quick, RowTile& t, Step& s
     finish_tile({t.values, nr, t.rows, p.columns, t.row, p.column}, c.epilogue, {c.c, c.c_type, c.c_rows, c.c_n});
 }
 
-void contract(const Contract& c) {
+inline void contract_block(const Contract& c) {
   if (c.m <= 0 || c.n <= 0) return;
   const Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n);
   const std::int64_t b_bytes = bytes_of_storage(c.b_type);

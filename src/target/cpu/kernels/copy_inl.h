@@ -84,7 +84,7 @@ template <class T> void copy_of(const Copy& c) {
     copy_elements(src_t, dst_t, c.columns, c.rows);
 }
 
-void copy(const Copy& c) {
+inline void copy_block(const Copy& c) {
   switch (c.bytes) {
   case 1: return copy_of<std::uint8_t>(c);
   case 2: return copy_of<std::uint16_t>(c);
@@ -104,7 +104,7 @@ template <class T> void fill_of(const Fill& f) {
   }
 }
 
-void fill(const Fill& f) {
+inline void fill_block(const Fill& f) {
   switch (f.bytes) {
   case 1: return fill_of<std::uint8_t>(f);
   case 2: return fill_of<std::uint16_t>(f);
@@ -113,7 +113,7 @@ void fill(const Fill& f) {
   }
 }
 
-void convert(const Convert& c) {
+inline void convert_block(const Convert& c) {
   for_storage(c.src_type, [&](auto* from) {
     for_storage(c.dst_type, [&](auto* to) {
       const auto* src = static_cast<decltype(from)>(const_cast<void*>(c.src));

@@ -59,7 +59,7 @@ template <class From, class To> void pack_panels(const PackB& p) {
   }
 }
 
-void pack_b(const PackB& p) {
+inline void pack_block(const PackB& p) {
   for_storage(p.src_type, [&](auto* from) {
     for_storage(p.dst_type, [&](auto* to) {
       pack_panels<std::remove_pointer_t<decltype(from)>, std::remove_pointer_t<decltype(to)>>(p);

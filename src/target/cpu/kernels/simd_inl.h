@@ -1,6 +1,6 @@
 // What every leaf needs from the instruction set: vectors of floats, loads and stores of the storage types, partial
-// ones, and NaN- propagating max and min. Included by one translation unit an instruction set, which defines TW_ISA
-// (its namespace) before.
+// ones, and NaN-propagating max and min. Included by files that are compiled once an instruction set, with TW_ISA
+// defined as its name.
 //
 // Everything here has internal linkage. An inline function of std or of our own headers that was compiled with AVX-512
 // flags would be merged by the linker with its baseline twin and then run on machines without AVX-512; so these files
@@ -9,8 +9,8 @@
 #ifndef HWY_COMPILE_ONLY_SCALAR
 #define HWY_COMPILE_ONLY_STATIC
 #endif
-#define HWY_DISABLE_PCLMUL_AES // not needed, and not in x86-64-v3
-#include "target/cpu/kernels/kernels.h"
+#include "target/cpu/kernels/leaves.h"
+#include "target/cpu/kernels/vector_program.h"
 #include <hwy/highway.h>
 #include <math.h>
 #include <string.h>

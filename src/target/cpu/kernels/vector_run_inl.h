@@ -228,7 +228,7 @@ inline void run_keeping_lanes(const CodeView& code, const Frame& f, Block b) {
     }
 }
 
-void run_code(const CodeView& code, const Frame& f) {
+inline void run_code(const CodeView& code, const Frame& f) {
   Block b = {static_cast<char*>(f.scratch), &f, 0, 0, 0, code.block};
   execute_all(code.instructions, code.setup, b);
   if (code.lanes_reduced)

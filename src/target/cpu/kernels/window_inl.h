@@ -102,23 +102,24 @@ void window_column(const Window& w, const Quick& quick, std::int64_t c) {
   }
 }
 
-template <WindowReduce reduce, bool weighted, class T> void window_block(const Window& w, const Quick& quick) {
-  by_vectors(w.c, [&](std::int64_t c, auto whole) __attribute__((always_inline)) {
-    window_column<reduce, weighted, decltype(whole)::value, T>(w, quick, c);
-  });
+template <WindowReduce reduce, bool weighted, class T> void window_columns(const Window& w, const Quick& quick) {
+  by_vectors(
+      w.c, [&](std::int64_t c, auto whole) __attribute__((always_inline)) {
+        window_column<reduce, weighted, decltype(whole)::value, T>(w, quick, c);
+      });
 }
 
-void window(const Window& w) {
+inline void window_block(const Window& w) {
   if (w.x <= 0 || w.c <= 0) return;
   const Quick quick = quick_ending(w.epilogue, w.out_type, 1);
   for_storage(w.a_type, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     switch (w.reduce) {
     case WindowReduce::sum:
-      return w.w ? window_block<WindowReduce::sum, true, T>(w, quick)
-                 : window_block<WindowReduce::sum, false, T>(w, quick);
-    case WindowReduce::max: return window_block<WindowReduce::max, false, T>(w, quick);
-    case WindowReduce::min: return window_block<WindowReduce::min, false, T>(w, quick);
+      return w.w ? window_columns<WindowReduce::sum, true, T>(w, quick)
+                 : window_columns<WindowReduce::sum, false, T>(w, quick);
+    case WindowReduce::max: return window_columns<WindowReduce::max, false, T>(w, quick);
+    case WindowReduce::min: return window_columns<WindowReduce::min, false, T>(w, quick);
     }
   });
 }

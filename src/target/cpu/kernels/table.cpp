@@ -1,0 +1,19 @@
+// The table of one instruction set.
+#include "target/cpu/kernels/table.h"
+#include "target/cpu/kernels/tile_inl.h"
+
+namespace tilewright::kernels::TW_ISA {
+
+const Kernels table = {.isa = Isa::TW_ISA,
+                       .lanes = lanes,
+                       .mr = mr,
+                       .nr = nr,
+                       .contract = contract,
+                       .pack_b = pack_b,
+                       .window = window,
+                       .run = run,
+                       .copy = copy,
+                       .fill = fill,
+                       .convert = convert};
+
+} // namespace tilewright::kernels::TW_ISA

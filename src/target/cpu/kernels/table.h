@@ -1,0 +1,17 @@
+// What the files of one instruction set give each other. TW_ISA is its name and its namespace.
+#pragma once
+#include "target/cpu/kernels/kernels.h"
+
+namespace tilewright::kernels::TW_ISA {
+
+void contract(const Contract&);
+void pack_b(const PackB&);
+void window(const Window&);
+void run(const CodeView&, const Frame&);
+void copy(const Copy&);
+void fill(const Fill&);
+void convert(const Convert&);
+
+extern const Kernels table;
+
+} // namespace tilewright::kernels::TW_ISA
