@@ -409,7 +409,9 @@ TensorId Context::reshape(const std::string& hint, TensorId t, const std::vector
   std::vector<Size> in = dims(t);
   if (in == out) return t;
   if (count_of(in) != count_of(out)) {
-    fail(Code::shape, fmt::format("{} has another number of elements than {}", text_of(in), text_of(out)));
+    bool fixed = count_of(in).is_constant() && count_of(out).is_constant();
+    fail(Code::shape, fmt::format("{} has another number of elements than {}", text_of(in), text_of(out)),
+         fixed ? "" : "give the sizes values with --size, if that makes them equal");
   }
   std::vector<Index> at(in.size(), constant_index(0));
   if (count_of(in) == Size(0)) return view(hint, t, out, at);

@@ -184,7 +184,7 @@ void convert_global_average(Context& c) {
   const DType wide = compute_type(c.dtype(c.input(0)));
   global(
       c, Reducer::sum, [&](ScalarRef v) { return cast(v, wide); },
-      [&](ScalarRef s, const Size& n) { return binary(Op::div, s, size_value(n, wide)); });
+      [&](ScalarRef s, const Size& n) { return binary(Op::div, s, literal(Element::of(n), wide)); });
 }
 
 void convert_global_max(Context& c) {

@@ -118,7 +118,7 @@ std::vector<Size> Symbols::dims(const ValueInfo& v) {
     const Dim& d = v.type.dims[i];
     if (d.fixed())
       result.emplace_back(d.value);
-    else if (!d.named())
+    else if (!d.named() || d.name == "?")
       result.push_back(symbol(fmt::format("{}.{}", v.name, i)));
     else if (is_expression(d.name))
       result.push_back(Parser{d.name, name_to_size}.sum());

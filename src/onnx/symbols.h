@@ -3,7 +3,7 @@
 //   x[batch, 3, ?, "past + 1"]  with --size batch=8   ->   [8, 3, x.2, past + 1], sizes x.2 and past
 //
 // A `dim_param` is a size of its name, or an expression over such names (+ - * // and brackets), as exporters write
-// them; other text is a name as it stands. A dimension without one is INPUT.AXIS.
+// them; other text is a name as it stands. A dimension without one, or with `?`, is INPUT.AXIS.
 #pragma once
 #include <set>
 #include <string>

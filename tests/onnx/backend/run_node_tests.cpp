@@ -84,7 +84,24 @@ std::string input_needed(const std::string& message) {
   return message.substr(start, message.find('\'', start) - start);
 }
 
-// Imports; inputs that decide shapes become constants, one after the other.
+// The free dimensions of the model, as the inputs have them.
+Binding sizes_of(const onnx::Model& model, const std::map<std::string, Array>& inputs) {
+  Binding sizes;
+  for (const onnx::ValueInfo& v : model.graph.inputs) {
+    auto found = inputs.find(std::string(v.name));
+    if (found == inputs.end() || found->second.dims.size() != v.type.dims.size()) continue;
+    for (std::size_t i = 0; i < v.type.dims.size(); ++i) {
+      const onnx::Dim& d = v.type.dims[i];
+      if (!d.fixed())
+        sizes[d.named() && d.name != "?" ? std::string(d.name) : fmt::format("{}.{}", v.name, i)] =
+            found->second.dims[i];
+    }
+  }
+  return sizes;
+}
+
+// Imports with free sizes; where shapes agree only for some of them, with those of the inputs. Inputs that decide
+// shapes become constants, one after the other.
 Program import_with(const onnx::Model& model, const std::map<std::string, Array>& inputs) {
   onnx::ImportOptions options;
   for (;;) {
@@ -93,8 +110,13 @@ Program import_with(const onnx::Model& model, const std::map<std::string, Array>
     } catch (const Error& e) {
       std::string name = input_needed(e.message);
       auto found = inputs.find(name);
-      if (found == inputs.end() || options.constants.contains(name)) throw;
-      options.constants.emplace(name, found->second);
+      if (found != inputs.end() && !options.constants.contains(name)) {
+        options.constants.emplace(name, found->second);
+        continue;
+      }
+      if (e.code != Code::shape || !options.sizes.empty()) throw;
+      options.sizes = sizes_of(model, inputs);
+      if (options.sizes.empty()) throw;
     }
   }
 }
