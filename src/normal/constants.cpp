@@ -32,39 +32,57 @@ bool known(const Program& p, const Statement& s) {
   return all;
 }
 
-// The pieces of one tensor as a program of their own, run by the evaluator.
-Array value_of(const Program& p, const std::vector<StatementId>& pieces) {
+// The given statements as a program of their own; everything else that its tensors name is left empty.
+Program program_of(const Program& p, const std::vector<StatementId>& nodes) {
   Program q;
   q.name = "constants";
-  q.tensors = p.tensors;
-  for (StatementId id : pieces) q.nodes.push_back(*p.statement(id));
-  q.outputs = {p.statement(pieces[0])->out};
-  return evaluate(q, {}, {}, Evaluation::typed).at(q.outputs[0]);
+  q.tensors.resize(p.tensors.size());
+  for (StatementId id : nodes) {
+    const Statement& s = *p.statement(id);
+    for_each_access(s, [&](const Access& a) { q.tensor(a.tensor) = p.tensor(a.tensor); });
+    q.tensor(s.out) = p.tensor(s.out);
+    q.nodes.push_back(s);
+  }
+  return q;
 }
 
 }  // namespace
 
 Program fold_constants(Program p) {
   const auto writers = writers_of(p);
+  const std::set<TensorId> stored(p.outputs.begin(), p.outputs.end());
+  std::vector<StatementId> nodes;
   std::set<TensorId> done;
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* s = p.statement(static_cast<StatementId>(n));
-    if (!s || !done.insert(s->out).second) continue;
-    const TensorId out = s->out;
-    const auto& pieces = writers[static_cast<std::size_t>(out)];
-    if (p.tensor(out).stored_in || !std::all_of(pieces.begin(), pieces.end(), [&](StatementId id) { return p.statement(id) && known(p, *p.statement(id)); }))
-      continue;
-    if (std::find(p.outputs.begin(), p.outputs.end(), out) != p.outputs.end() || !small_enough(p, pieces)) continue;
-    Array a = value_of(p, pieces);
-    Tensor& t = p.tensor(out);
-    t.kind = Kind::weight;
+    if (!s || !done.insert(s->out).second || stored.count(s->out) || p.tensor(s->out).stored_in) continue;
+    const auto& pieces = writers[static_cast<std::size_t>(s->out)];
+    const bool all = std::all_of(pieces.begin(), pieces.end(), [&](StatementId id) { return p.statement(id) && known(p, *p.statement(id)); });
+    if (!all || !small_enough(p, pieces)) continue;
+    // Known from here on, for the statements behind it; the bytes follow.
+    static const std::byte promised{};
+    p.tensor(s->out).kind = Kind::weight;
+    p.tensor(s->out).data = {&promised, 1};
+    nodes.insert(nodes.end(), pieces.begin(), pieces.end());
+  }
+  if (nodes.empty()) return p;
+  Program q = program_of(p, nodes);
+  for (StatementId id : nodes) {
+    Tensor& t = q.tensor(p.statement(id)->out);
+    t.kind = Kind::intermediate;
+    t.data = {};
+  }
+  const Values values = evaluate(q, {}, {}, Evaluation::typed);
+  for (StatementId id : nodes) {
+    Tensor& t = p.tensor(p.statement(id)->out);
+    const Array& a = values.at(p.statement(id)->out);
     t.data = {a.data, a.bytes()};
     t.owner = a.owner;
   }
-  decltype(p.nodes) nodes;
+  decltype(p.nodes) left;
   for (auto& node : p.nodes)
-    if (const Statement* s = std::get_if<Statement>(&node); !s || p.tensor(s->out).kind != Kind::weight) nodes.push_back(std::move(node));
-  p.nodes = std::move(nodes);
+    if (const Statement* s = std::get_if<Statement>(&node); !s || p.tensor(s->out).kind != Kind::weight) left.push_back(std::move(node));
+  p.nodes = std::move(left);
   return p;
 }
 

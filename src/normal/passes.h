@@ -16,7 +16,7 @@ Program fold_constants(Program);
 //   T[a b] = X[b a];  Y[m n] = sum[k] T[m k] * W[k n]     ->  Y[m n] = sum[k] X[k m] * W[k n]
 Program inline_views(Program);
 
-// Axes are split so that indices lose their quotients and remainders (at the divisors that occur in them).
+// Axes of extent 1 go, and axes are split so that indices lose their quotients and remainders (at the divisors in them).
 //   Y[c] = X[c // 64, c % 64], c < 384                    ->  Y[64*a + b] = X[a b], a < 6, b < 64
 Program refine(Program);
 

@@ -54,10 +54,37 @@ Statement split_axis(const Program& p, const Statement& s, AxisId axis, std::int
   return with_simple_indices(p, std::move(out));
 }
 
+// Axes of extent 1 go: their value is 0. A reduction keeps its last axis.
+Statement without_unit_axes(const Program& p, const Statement& s) {
+  std::vector<Index> with;
+  Statement out = s;
+  out.axes.clear(), out.names.clear(), out.reduced.clear();
+  std::size_t kept_reduced = 0;
+  for (AxisId r : s.reduced) kept_reduced += s.axes[static_cast<std::size_t>(r)] != Size(1);
+  for (std::size_t a = 0; a < s.axes.size(); ++a) {
+    const bool reduced = std::find(s.reduced.begin(), s.reduced.end(), static_cast<AxisId>(a)) != s.reduced.end();
+    const bool last = reduced && kept_reduced == 0 && static_cast<AxisId>(a) == s.reduced.back();
+    if (s.axes[a] == Size(1) && !last) {
+      with.push_back(constant_index(0));
+      continue;
+    }
+    with.push_back(axis_index(static_cast<AxisId>(out.axes.size())));
+    out.axes.push_back(s.axes[a]);
+    if (a < s.names.size()) out.names.push_back(s.names[a]);
+  }
+  if (out.axes.size() == s.axes.size()) return s;
+  for (AxisId r : s.reduced)
+    if (const auto axis = plain_axis(with[static_cast<std::size_t>(r)])) out.reduced.push_back(*axis);
+  out.body = substitute(p, s.body, with);
+  out.guard = s.guard ? substitute(p, s.guard, with) : nullptr;
+  for (Index& i : out.at) i = substitute(p, i, with);
+  return out;
+}
+
 }  // namespace
 
 Statement refine(const Program& p, const Statement& statement) {
-  Statement best = with_simple_indices(p, statement);
+  Statement best = with_simple_indices(p, without_unit_axes(p, statement));
   // The first winner of an argmax is told by the value of one axis: that axis stays.
   const bool pair = best.reducer == Reducer::argmax || best.reducer == Reducer::argmin;
   for (int round = 0; round < 8 && quotients_in(best) > 0; ++round) {
@@ -79,7 +106,7 @@ Program refine(Program p) {
   for (std::size_t n = 0; n < p.nodes.size(); ++n)
     if (const Statement* s = p.statement(static_cast<StatementId>(n))) {
       Statement next = refine(p, *s);
-      if (quotients_in(next) < quotients_in(*s)) p.nodes[n] = std::move(next);
+      if (quotients_in(next) < quotients_in(*s) || next.axes.size() < s->axes.size()) p.nodes[n] = std::move(next);
     }
   return p;
 }

@@ -81,7 +81,9 @@ struct Folder {
   TensorId scaled(const Access& weights, const ScalarRef& scale, const std::vector<std::optional<int>>& dims) {
     Program q;
     q.name = "scaled";
-    q.tensors = p.tensors;
+    q.tensors.resize(p.tensors.size());
+    q.tensor(weights.tensor) = p.tensor(weights.tensor);
+    for_each_access(scale, [&](const Access& a) { q.tensor(a.tensor) = p.tensor(a.tensor); });
     Builder b(q);
     const Tensor& w = p.tensor(weights.tensor);
     std::vector<Index> identity, with(dims.size(), constant_index(0));

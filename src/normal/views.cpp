@@ -14,7 +14,9 @@ bool is_view(const Program& p, const Statement& s) {
   std::set<AxisId> written;
   for (const Index& i : s.at)
     if (const auto a = plain_axis(i)) written.insert(*a);
-  return written.size() == s.axes.size() && written.size() == s.at.size();
+  std::size_t unit = 0;
+  for (std::size_t d = 0; d < s.at.size(); ++d) unit += !plain_axis(s.at[d]) && p.tensor(s.out).dims[d] == Size(1);
+  return written.size() == s.axes.size() && written.size() + unit == s.at.size();
 }
 
 // Where a reader's index leaves the view, the reader's `else` speaks. Reading through is right only if the source's own bounds
@@ -28,6 +30,7 @@ bool bounds_carry_over(const Program& p, const Statement& view, const Access& so
     const Interval range = bounds(reader.at[d], in.axes);
     if (range.low >= 0 && range.high < dim) continue;
     const auto axis = plain_axis(view.at[d]);
+    if (!axis) return false;
     bool found = false;
     for (std::size_t e = 0; e < source.at.size(); ++e) {
       if (!mentions_axis(source.at[e], *axis)) continue;
@@ -61,7 +64,8 @@ struct Inliner {
           return node;
         }
         std::vector<Index> with(view.axes.size());
-        for (std::size_t d = 0; d < view.at.size(); ++d) with[static_cast<std::size_t>(*plain_axis(view.at[d]))] = a.at[d];
+        for (std::size_t d = 0; d < view.at.size(); ++d)
+          if (const auto axis = plain_axis(view.at[d])) with[static_cast<std::size_t>(*axis)] = a.at[d];
         Access made{source.tensor, {}, a.otherwise ? a.otherwise : source.otherwise};
         for (const Index& i : source.at) made.at.push_back(simplify(substitute(p, i, with), reader.axes));
         if (!a.otherwise && source.otherwise) made.otherwise = substitute(p, source.otherwise, with);
@@ -111,7 +115,7 @@ Program inline_views(Program p) {
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* found = p.statement(static_cast<StatementId>(n));
     if (!found) continue;
-    const Statement view = with_simple_indices(p, *found);
+    const Statement view = refine(p, *found);
     const bool stored = std::find(p.outputs.begin(), p.outputs.end(), view.out) != p.outputs.end();
     if (stored || writers[static_cast<std::size_t>(view.out)].size() != 1 || !is_view(p, view)) continue;
     for (std::size_t r = n + 1; r < p.nodes.size(); ++r) {
