@@ -1,22 +1,22 @@
 #include "runtime/session.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstring>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
 
 #include "expr/text.h"
 #include "machine/host.h"
 #include "normal/normal.h"
+#include "runtime/copy.h"
 
 namespace tilewright {
 
 namespace {
 
 class Stopwatch {
- public:
+public:
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     const double s = std::chrono::duration<double>(now - then_).count();
@@ -24,17 +24,9 @@ class Stopwatch {
     return s;
   }
 
- private:
+private:
   std::chrono::steady_clock::time_point then_ = std::chrono::steady_clock::now();
 };
-
-std::vector<std::int64_t> extents(const Tensor& t) {
-  std::vector<std::int64_t> dims;
-  for (const Size& d : t.dims) dims.push_back(d.constant());
-  return dims;
-}
-
-std::vector<std::int64_t> row_strides(const std::vector<std::int64_t>& dims) { return dense_strides(dims, row_major(dims.size())); }
 
 std::int64_t count(const std::vector<std::int64_t>& dims) {
   std::int64_t n = 1;
@@ -42,70 +34,118 @@ std::int64_t count(const std::vector<std::int64_t>& dims) {
   return n;
 }
 
-bool is_dense(const Strided& s) {
-  std::int64_t step = 1;
-  for (std::size_t d = s.dims.size(); d-- > 0;) {
-    if (s.dims[d] != 1 && s.strides[d] != step) return false;
-    step *= s.dims[d];
-  }
-  return true;
+int threads_of(const SessionOptions& o) {
+  constexpr int most = 1024;
+  if (o.threads < 0 || o.threads > most)
+    throw Error(Code::option, "threads", fmt::format("is {}, must be 0 to {}", o.threads, most));
+  return o.threads > 0 ? o.threads : default_threads();
 }
 
-// Copies between strided and dense memory, row by row of the last dim.
-void copy_strided(std::byte* to, const std::vector<std::int64_t>& to_stride, const std::byte* from, const std::vector<std::int64_t>& from_stride,
-                  const std::vector<std::int64_t>& dims, std::size_t width, std::size_t d = 0) {
-  const auto w = static_cast<std::int64_t>(width);
-  if (d == dims.size()) {
-    std::memcpy(to, from, width);
-    return;
-  }
-  for (std::int64_t i = 0; i < dims[d]; ++i)
-    copy_strided(to + i * to_stride[d] * w, to_stride, from + i * from_stride[d] * w, from_stride, dims, width, d + 1);
-}
-
-PlanOptions plan_options(const SessionOptions& o, int threads) {
+PlanOptions plan_options(const SessionOptions& o, const Machine& machine) {
   const Isa isa = o.isa.empty() ? detect_isa() : parse_isa(o.isa);
   const kernels::Kernels& leaf = kernels::kernels_for(kernels::available(isa) ? isa : Isa::base);
+  const int threads = machine.target == Target::cpu && o.machine.empty() ? threads_of(o)
+                      : o.threads > 0                                    ? threads_of(o)
+                                                                         : std::max(1, machine.core.count);
   return {threads, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
 }
 
-Plan planned(Program program, const SessionOptions& o, int threads, Timing* t) {
-  Stopwatch watch;
-  verify(program);
-  auto normal = std::make_shared<Program>(normalise(fix_sizes(program, o.sizes), o.without));
-  t->normalise = watch.lap();
-  Plan plan = make_plan(std::move(normal), this_cpu(threads), plan_options(o, threads));
-  t->plan = watch.lap();
-  return plan;
+// A place of its own for every tensor that the memory plan keeps at all.
+cpu::MemoryPlan apart(cpu::MemoryPlan shared, const Program& p) {
+  constexpr std::int64_t line = 64;
+  shared.bytes = 0;
+  for (std::size_t t = 0; t < shared.offset.size(); ++t) {
+    if (shared.offset[t] < 0) continue;
+    const std::int64_t bytes =
+        checked_mul(count(dims_of(p.tensors[t])), static_cast<std::int64_t>(bytes_of(p.tensors[t].dtype)));
+    shared.offset[t] = shared.bytes;
+    shared.bytes = checked_add(shared.bytes, ceil_div_i64(checked_add(bytes, line), line) * line);
+  }
+  return shared;
 }
 
-}  // namespace
+void require_cpu(const Plan& plan) {
+  if (plan.machine.target != Target::cpu)
+    throw Error(Code::device, plan.machine.name, "a plan for this machine cannot be run here", "leave --machine out");
+}
+
+} // namespace
+
+std::vector<std::int64_t> dims_of(const Tensor& t) {
+  std::vector<std::int64_t> dims;
+  for (const Size& d : t.dims) dims.push_back(d.constant());
+  return dims;
+}
 
 Strided dense(const Array& a) { return {a.dtype, a.dims, row_strides(a.dims), a.data}; }
 
-Session::Session(Program program, const SessionOptions& options)
-    : plan_(planned(std::move(program), options, options.threads > 0 ? options.threads : default_threads(), &timing_)),
-      pool_(plan_.options.threads) {
+Plan plan_program(const Program& program, const SessionOptions& o, Timing* timing) {
+  Stopwatch watch;
+  Timing ignored;
+  Timing& t = timing ? *timing : ignored;
+  verify(program);
+  auto normal = std::make_shared<Program>(normalise(fix_sizes(program, o.sizes), o.without));
+  t.normalise = watch.lap();
+  const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
+  Plan plan = make_plan(std::move(normal), machine, plan_options(o, machine));
+  t.plan = watch.lap();
+  return plan;
+}
+
+Session::Session(const Program& program, const SessionOptions& options)
+    : plan_(plan_program(program, options, &timing_)), pool_((require_cpu(plan_), plan_.options.threads)) {
   Stopwatch watch;
   executable_ = cpu::compile(plan_);
   memory_ = cpu::plan_memory(plan_);
+  kept_ = options.keep;
+  if (kept_) memory_ = apart(std::move(memory_), this->program());
   timing_.pack = watch.lap();
   arena_ = std::make_shared<cpu::Aligned>(static_cast<std::size_t>(memory_.bytes) + 64);
-  scratch_ = std::make_shared<cpu::Aligned>(static_cast<std::size_t>(executable_.scratch) * static_cast<std::size_t>(pool_.size()) + 64);
+  scratch_ = std::make_shared<cpu::Aligned>(
+      static_cast<std::size_t>(executable_.scratch) * static_cast<std::size_t>(pool_.size()) + 64);
 }
 
 Session::~Session() = default;
 
 void Session::check(const Strided& s, TensorId t, const char* what) const {
   const Tensor& tensor = program().tensor(t);
-  const auto want = extents(tensor);
+  const auto want = dims_of(tensor);
   if (s.dtype != tensor.dtype)
-    throw Error(Code::input, tensor.name, fmt::format("{} is {}, {} is wanted", what, name_of(s.dtype), name_of(tensor.dtype)), "convert the array");
+    throw Error(Code::input, tensor.name,
+                fmt::format("{} is {}, {} is wanted", what, name_of(s.dtype), name_of(tensor.dtype)),
+                "convert the array");
   if (s.dims != want)
-    throw Error(Code::input, tensor.name, fmt::format("{} has shape [{}], [{}] is wanted", what, fmt::join(s.dims, ", "), fmt::join(want, ", ")),
+    throw Error(Code::input, tensor.name,
+                fmt::format("{} has shape [{}], [{}] is wanted", what, fmt::join(s.dims, ", "), fmt::join(want, ", ")),
                 "give arrays of that shape, or fix other sizes when the model is opened");
+  TW_ASSERT(s.strides.size() == s.dims.size());
   if (!s.data && count(want) > 0) throw Error(Code::input, tensor.name, fmt::format("{} has no data", what));
 }
+
+// Addresses of the caller's arrays, or of copies where kernels cannot work on them in place.
+struct Session::Call {
+  const std::vector<Strided>&in, &out;
+  std::vector<std::byte*> base;
+  std::vector<Array> copies;
+
+  void place(const Strided& s, TensorId t, bool usable, bool copy_in) {
+    std::byte*& address = base[static_cast<std::size_t>(t)];
+    if (usable && is_dense(s)) {
+      address = s.data;
+      return;
+    }
+    copies.push_back(Array::make(s.dtype, s.dims));
+    if (copy_in) copy_elements(dense(copies.back()), s);
+    address = copies.back().data;
+  }
+
+  // Whether output i is memory that nothing else of this call touches.
+  bool alone(std::size_t i) const {
+    auto apart_from = [&](const Strided& other) { return !overlap(out[i], other); };
+    return std::all_of(in.begin(), in.end(), apart_from) &&
+           std::all_of(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(i), apart_from);
+  }
+};
 
 void Session::run(const std::vector<Strided>& in, const std::vector<Strided>& out, std::vector<double>* kernel_seconds,
                   const std::atomic<bool>* cancelled) {
@@ -118,34 +158,36 @@ void Session::run(const std::vector<Strided>& in, const std::vector<Strided>& ou
   for (std::size_t i = 0; i < out.size(); ++i) check(out[i], p.outputs[i], "the output");
 
   const std::lock_guard lock(turn_);
-  std::vector<std::byte*> base(p.tensors.size(), nullptr);
-  std::vector<Array> copies;
+  Call call{in, out, std::vector<std::byte*>(p.tensors.size(), nullptr), {}};
   for (std::size_t t = 0; t < p.tensors.size(); ++t) {
-    if (memory_.offset[t] >= 0) base[t] = arena_->data + memory_.offset[t];
+    if (memory_.offset[t] >= 0) call.base[t] = arena_->data + memory_.offset[t];
     // Weights are only read; the executor's addresses serve reads and writes alike.
-    else if (!p.tensors[t].data.empty()) base[t] = const_cast<std::byte*>(p.tensors[t].data.data());
+    else if (!p.tensors[t].data.empty())
+      call.base[t] = const_cast<std::byte*>(p.tensors[t].data.data());
   }
-  auto place = [&](const Strided& s, TensorId t, bool copy_in) {
-    if (is_dense(s)) {
-      base[static_cast<std::size_t>(t)] = s.data;
-      return;
-    }
-    Array a = Array::make(s.dtype, s.dims);
-    if (copy_in) copy_strided(a.data, row_strides(s.dims), s.data, s.strides, s.dims, bytes_of(s.dtype));
-    base[static_cast<std::size_t>(t)] = a.data;
-    copies.push_back(std::move(a));
-  };
-  for (std::size_t i = 0; i < in.size(); ++i) place(in[i], p.inputs[i], true);
+  for (std::size_t i = 0; i < in.size(); ++i) call.place(in[i], p.inputs[i], true, true);
   for (std::size_t i = 0; i < out.size(); ++i)
-    if (p.tensor(p.outputs[i]).kind == Kind::intermediate) place(out[i], p.outputs[i], false);
+    if (p.tensor(p.outputs[i]).kind == Kind::intermediate) call.place(out[i], p.outputs[i], call.alone(i), false);
   std::vector<double> seconds(plan_.kernels.size(), 0);
-  cpu::run(plan_, executable_, pool_, base.data(), scratch_->data, kernel_seconds ? seconds.data() : nullptr, cancelled);
+  cpu::run(plan_, executable_, pool_, call.base.data(), scratch_->data, kernel_seconds ? seconds.data() : nullptr,
+           cancelled);
   if (kernel_seconds) *kernel_seconds = std::move(seconds);
   // What was computed elsewhere goes to the caller: strided outputs, inputs that are outputs, repeated outputs.
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::byte* from = base[static_cast<std::size_t>(p.outputs[i])];
-    if (from != out[i].data) copy_strided(out[i].data, out[i].strides, from, row_strides(out[i].dims), out[i].dims, bytes_of(out[i].dtype));
+    std::byte* from = call.base[static_cast<std::size_t>(p.outputs[i])];
+    if (from != out[i].data) copy_elements(out[i], {out[i].dtype, out[i].dims, row_strides(out[i].dims), from});
   }
 }
 
-}  // namespace tilewright
+std::optional<Array> Session::intermediate(TensorId t) const {
+  TW_ASSERT(kept_);
+  const Tensor& tensor = program().tensor(t);
+  const std::int64_t offset = memory_.offset[static_cast<std::size_t>(t)];
+  if (offset < 0) return {};
+  Array a = Array::make(tensor.dtype, dims_of(tensor));
+  copy_elements(dense(a), {tensor.dtype, a.dims, dense_strides(a.dims, plan_.layouts[static_cast<std::size_t>(t)]),
+                           arena_->data + offset});
+  return a;
+}
+
+} // namespace tilewright

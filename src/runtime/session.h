@@ -1,20 +1,30 @@
 // A session: a plan with packed weights and memory, ready to run. Calls on one session take turns.
 //
 //   Session s(parse(text, "mlp.tw"), {.threads = 2});
-//   s.run(inputs, outputs);                     // arrays of the caller, in the order of s.program().inputs and .outputs
+//   s.run(inputs, outputs);         // arrays of the caller, in the order of s.program().inputs and .outputs
 #pragma once
 #include <mutex>
+#include <optional>
 
 #include "target/cpu/executor.h"
 
 namespace tilewright {
 
 struct SessionOptions {
-  int threads = 0;                             // 0: physical cores
-  std::string isa;                             // empty: the best that this CPU has
+  int threads = 0;     // 0: physical cores
+  std::string isa;     // empty: the best that this CPU has
+  std::string machine; // name or path of the machine to plan for; empty: this CPU
   Binding sizes;
-  std::vector<std::string> without;            // passes of normal/ to leave out, by name
+  std::vector<std::string> without; // passes of normal/ to leave out, by name
+  bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
+
+struct Timing { // seconds
+  double normalise = 0, plan = 0, pack = 0;
+};
+
+// Normalised and planned, not yet compiled. Planning is for any machine; only a plan for a CPU can be run.
+Plan plan_program(const Program&, const SessionOptions&, Timing* timing = nullptr);
 
 // Memory of the caller: any strides, in elements.
 struct Strided {
@@ -23,36 +33,41 @@ struct Strided {
   std::byte* data = nullptr;
 };
 Strided dense(const Array&);
-
-struct Timing { double load = 0, normalise = 0, plan = 0, pack = 0; };          // seconds
+std::vector<std::int64_t> dims_of(const Tensor&); // of a tensor whose sizes are fixed
 
 class Session {
- public:
-  explicit Session(Program, const SessionOptions& = {});
+public:
+  explicit Session(const Program&, const SessionOptions& = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  const Program& program() const { return *plan_.program; }                      // normalised, sizes fixed
+  const Program& program() const { return *plan_.program; } // normalised, sizes fixed
   const Plan& plan() const { return plan_; }
   const cpu::Executable& executable() const { return executable_; }
   const Timing& timing() const { return timing_; }
   std::int64_t arena_bytes() const { return memory_.bytes; }
 
-  // Error(input) where an array is not what the program declares. kernel_seconds: if not null, filled with one a kernel.
-  void run(const std::vector<Strided>& in, const std::vector<Strided>& out, std::vector<double>* kernel_seconds = nullptr,
-           const std::atomic<bool>* cancelled = nullptr);
+  // Error(input) where an array is not what the program declares. Arrays may share memory with each other; what is read
+  // is what was there before the call. kernel_seconds: if not null, filled with one a kernel.
+  void run(const std::vector<Strided>& in, const std::vector<Strided>& out,
+           std::vector<double>* kernel_seconds = nullptr, const std::atomic<bool>* cancelled = nullptr);
 
- private:
+  // With `keep`: the value after the last run of a tensor between kernels, row-major; none for one inside a kernel.
+  std::optional<Array> intermediate(TensorId) const;
+
+private:
   void check(const Strided&, TensorId, const char* what) const;
 
+  Timing timing_; // first: filled while the plan is made
   Plan plan_;
   cpu::Executable executable_;
   cpu::MemoryPlan memory_;
-  Timing timing_;
   Pool pool_;
+  struct Call;
+  bool kept_ = false;
   std::mutex turn_;
   std::shared_ptr<cpu::Aligned> arena_, scratch_;
 };
 
-}  // namespace tilewright
+} // namespace tilewright
