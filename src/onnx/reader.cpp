@@ -178,8 +178,8 @@ void read_message_field(Reading& reading, const Place& place, const Wire& wire, 
     read_type(place, wire.message("type_protos"), raw.types.emplace_back());
     raw.mark(Kind::types);
     break;
-  case 22: raw.mark(Kind::sparse_tensor); break;
-  case 23: raw.mark(Kind::sparse_tensors); break;
+  case 22: single(Kind::sparse_tensor, "sparse_tensor"); break;
+  case 23: wire.message("sparse_tensors"), raw.mark(Kind::sparse_tensors); break;
   default: break;
   }
 }
@@ -392,7 +392,7 @@ void read_model_header(const Place& root, Bytes message, Model& model) {
     case 5: model.model_version = wire.integer("model_version"); break;
     case 8: read_opset(root, wire, model.opsets); break;
     case 14: model.metadata.push_back(read_entry(root, wire.message("metadata_props"))); break;
-    case 20: model.has_training = true; break;
+    case 20: wire.message("training_info"), model.has_training = true; break;
     default: break;
     }
   }
