@@ -279,4 +279,29 @@ bool in_bounds(const Index& i, const Size& dim, const std::vector<Size>& extents
   return reach && at_least(reach->low, 0, points) && at_least(dim - 1, reach->high, points);
 }
 
+std::optional<Digits> digits_of(const Index& index, const std::vector<Size>& extents) {
+  if (!is_affine(index)) return std::nullopt;
+  Digits d;
+  d.low = index.offset;
+  auto extent = [&](const Index::Term& t) { return extents[static_cast<std::size_t>(std::get<AxisId>(t.of))]; };
+  // From each possible last digit upwards: the next one counts in units of all before it.
+  for (std::size_t first = 0; first < index.terms.size(); ++first) {
+    std::vector<bool> used(index.terms.size(), false);
+    used[first] = true;
+    Size stride = index.terms[first].coefficient, count = extent(index.terms[first]);
+    std::size_t done = 1;
+    for (bool found = true; found;) {
+      found = false;
+      for (std::size_t i = 0; i < index.terms.size() && !found; ++i) {
+        if (used[i] || index.terms[i].coefficient != stride * count) continue;
+        used[i] = found = true;
+        count = count * extent(index.terms[i]);
+        ++done;
+      }
+    }
+    if (done == index.terms.size()) return Digits{d.low, stride, count};
+  }
+  return index.terms.empty() ? std::optional(d) : std::nullopt;
+}
+
 } // namespace tilewright

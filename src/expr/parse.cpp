@@ -308,8 +308,11 @@ private:
     copy.place = s.place;
     std::vector<Index> from;
     for (Index& index : copy.at)
-      if (!index.terms.empty()) {
-        AxisId& axis = std::get<AxisId>(index.terms[0].of);
+      for (Index::Term& term : index.terms) {
+        if (index.terms.size() > 1)
+          throw Error(Code::unsupported, place_of(p_, s), "a definition over a piece whose left side holds several axes in a dim",
+                      "store the piece first");
+        AxisId& axis = std::get<AxisId>(term.of);
         from.push_back(axis_index(static_cast<AxisId>(copy.axes.size())));
         copy.axes.push_back(s.axes[static_cast<std::size_t>(axis)]);
         copy.names.push_back(s.names[static_cast<std::size_t>(axis)]);
@@ -343,9 +346,8 @@ private:
       const Statement& from = *p_.statement(piece);
       for (std::size_t d = 0; d < from.at.size(); ++d) {
         Size high = from.at[d].offset + 1;
-        if (!from.at[d].terms.empty())
-          high = high + from.at[d].terms[0].coefficient *
-                            (from.axes[static_cast<std::size_t>(std::get<AxisId>(from.at[d].terms[0].of))] - 1);
+        for (const Index::Term& term : from.at[d].terms)
+          high = high + term.coefficient * (from.axes[static_cast<std::size_t>(std::get<AxisId>(term.of))] - 1);
         if (d >= t.dims.size())
           t.dims.push_back(high);
         else if (!at_least(t.dims[d], high, ranges_))
@@ -358,7 +360,7 @@ private:
     for (const AstRef& index : ast.indices) left_axes(*index, s);
     for (const AstRef& index : ast.indices) {
       const Index at = lower_index(scope_, *index);
-      if (!is_affine(at) || at.terms.size() > 1)
+      if (!is_affine(at))
         scope_.fail(Code::shape, index->at, "a left side is stride * axis + offset in each dim",
                     "views and gathers belong to the right side");
       s.at.push_back(at);

@@ -35,6 +35,10 @@ struct Hull { Size low, high; };
 std::optional<Hull> hull(const Index&, const std::vector<Size>& extents, const Ranges& = {}, const Program* = nullptr);
 // 0 <= index < dim, provably, at every point.
 bool in_bounds(const Index&, const Size& dim, const std::vector<Size>& extents, const Ranges& = {}, const Program* = nullptr);
+// An affine index whose axes are the digits of a number without gaps (64*h + d, d < 64; one axis is one digit; none: a
+// constant): the arithmetic progression low, low + stride, ... of `count` elements that it runs through, each once.
+struct Digits { Size low = 0, stride = 1, count = 1; };
+std::optional<Digits> digits_of(const Index&, const std::vector<Size>& extents);
 // (6*a + b) // 6 -> a and (6*a + b) % 6 -> b where 0 <= b < 6 is provable; nested indices flattened where exact;
 // d*(x//d) + x%d -> x. Exact at every point of the axes; divisors and moduli are positive.
 Index simplify(const Index&, const std::vector<Size>& extents, const Ranges& = {}, const Program* = nullptr);

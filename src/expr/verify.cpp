@@ -217,7 +217,7 @@ private:
     left_side(s, where, used);
   }
 
-  // Each dim is stride * axis + offset or a constant; each parallel axis stands in one of them.
+  // Each dim is stride * axis + offset, axes in its place that are the digits of one number, or a constant; each parallel axis stands in one of them.
   void left_side(const Statement& s, const std::string& where, std::vector<int>& used) const {
     const Tensor& t = p_.tensor(s.out);
     if (s.at.size() != t.dims.size())
@@ -225,17 +225,21 @@ private:
            t.name + " is written with " + std::to_string(s.at.size()) + " indices and has " +
                std::to_string(t.dims.size()) + " dims");
     for (const Index& index : s.at) {
-      if (!is_affine(index) || index.terms.size() > 1)
+      if (!is_affine(index))
         fail(Code::shape, where, "a left side is stride * axis + offset in each dim",
              "views and gathers belong to the right side");
-      if (index.terms.empty()) continue;
-      const AxisId a = std::get<AxisId>(index.terms[0].of);
-      if (a < 0 || static_cast<std::size_t>(a) >= s.axes.size()) fail(Code::internal, where, "an index over no axis");
-      if (used[static_cast<std::size_t>(a)]++)
-        fail(Code::shape, where, "axis " + axis_name(s, a) + " stands twice on the left side, or is reduced");
-      if (!at_least(index.terms[0].coefficient, 1, ranges_))
-        fail(Code::shape, where,
-             "the stride " + index.terms[0].coefficient.text() + " of axis " + axis_name(s, a) + " is not positive");
+      for (const Index::Term& term : index.terms) {
+        const AxisId a = std::get<AxisId>(term.of);
+        if (a < 0 || static_cast<std::size_t>(a) >= s.axes.size()) fail(Code::internal, where, "an index over no axis");
+        if (used[static_cast<std::size_t>(a)]++)
+          fail(Code::shape, where, "axis " + axis_name(s, a) + " stands twice on the left side, or is reduced");
+        if (!at_least(term.coefficient, 1, ranges_))
+          fail(Code::shape, where,
+               "the stride " + term.coefficient.text() + " of axis " + axis_name(s, a) + " is not positive");
+      }
+      if (!digits_of(index, s.axes))
+        fail(Code::shape, where, "the axes of a dim on the left side are not the digits of one number",
+             "write 64*h + d with d < 64: each element once, without gaps");
     }
     for (std::size_t a = 0; a < used.size(); ++a)
       if (!used[a])

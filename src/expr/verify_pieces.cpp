@@ -38,11 +38,9 @@ Box box_of(const Statement& s) {
   Box box;
   for (const Index& index : s.at) {
     Progression dim;
-    dim.low = index.offset;
-    if (!index.terms.empty()) {
-      dim.stride = index.terms[0].coefficient;
-      dim.count = s.axes[static_cast<std::size_t>(std::get<AxisId>(index.terms[0].of))];
-    }
+    const auto digits = digits_of(index, s.axes);
+    TW_ASSERT(digits.has_value());
+    dim.low = digits->low, dim.stride = digits->stride, dim.count = digits->count;
     settle(dim);
     box.push_back(dim);
   }

@@ -34,6 +34,9 @@ Statement with_simple_indices(const Program&, Statement);              // every 
 bool all_weights(const Program&, const ScalarRef&);                    // every access reads a weight with bytes
 int quotients_in(const Statement&);                                     // how many indices have a div or mod
 
+// Axes of extent 1 go: their value is 0. A reduction keeps its last axis.
+Statement without_unit_axes(const Program&, const Statement&);
+
 // One statement refined; the same statement if no split helps.
 Statement refine(const Program&, const Statement&);
 

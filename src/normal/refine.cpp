@@ -54,7 +54,8 @@ Statement split_axis(const Program& p, const Statement& s, AxisId axis, std::int
   return with_simple_indices(p, std::move(out));
 }
 
-// Axes of extent 1 go: their value is 0. A reduction keeps its last axis.
+}  // namespace
+
 Statement without_unit_axes(const Program& p, const Statement& s) {
   std::vector<Index> with;
   Statement out = s;
@@ -80,8 +81,6 @@ Statement without_unit_axes(const Program& p, const Statement& s) {
   for (Index& i : out.at) i = substitute(p, i, with);
   return out;
 }
-
-}  // namespace
 
 Statement refine(const Program& p, const Statement& statement) {
   Statement best = with_simple_indices(p, without_unit_axes(p, statement));

@@ -94,7 +94,8 @@ Program drop_unused(Program p) {
   p.nodes = std::move(nodes);
   // Weights that nobody reads any more give up their bytes; ids stay.
   for (std::size_t t = 0; t < p.tensors.size(); ++t)
-    if (p.tensors[t].kind == Kind::weight && !needed.count(static_cast<TensorId>(t))) {
+    if (p.tensors[t].kind == Kind::weight && !p.tensors[t].data.empty() && !needed.count(static_cast<TensorId>(t))) {
+      p.tensors[t].kind = Kind::intermediate;
       p.tensors[t].data = {};
       p.tensors[t].owner.reset();
     }

@@ -115,7 +115,7 @@ Program inline_views(Program p) {
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* found = p.statement(static_cast<StatementId>(n));
     if (!found) continue;
-    const Statement view = refine(p, *found);
+    const Statement view = with_simple_indices(p, without_unit_axes(p, *found));
     const bool stored = std::find(p.outputs.begin(), p.outputs.end(), view.out) != p.outputs.end();
     if (stored || writers[static_cast<std::size_t>(view.out)].size() != 1 || !is_view(p, view)) continue;
     for (std::size_t r = n + 1; r < p.nodes.size(); ++r) {
