@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -127,21 +128,27 @@ ScalarRef remake(const Scalar& s, std::vector<ScalarRef> args) {
 class Rebuild {
 public:
   using Node = std::function<ScalarRef(const ScalarRef&)>;
-  Rebuild(Node node, std::function<Index(AxisId)> axis) : node_(std::move(node)), axis_(std::move(axis)) {}
+  Rebuild(Node node, std::function<Index(AxisId)> axis, bool leaves_only = false)
+      : node_(std::move(node)), axis_(std::move(axis)), leaves_only_(leaves_only) {}
 
   ScalarRef scalar(const ScalarRef& s) {
     if (!s) return s;
     if (auto found = known_.find(s.get()); found != known_.end()) return found->second.second;
     ScalarRef result = s;
+    // A node that folds into what is left of it (0 + x) has been rewritten already, as an argument.
+    bool visit = s->args.empty() || !leaves_only_;
     if (auto* a = std::get_if<Access>(&s->leaf)) {
       Access rebuilt = access(*a);
       if (!same(rebuilt, *a)) result = std::make_shared<const Scalar>(Scalar{s->op, s->dtype, {}, std::move(rebuilt)});
     } else if (!s->args.empty()) {
       std::vector<ScalarRef> args;
       for (const ScalarRef& arg : s->args) args.push_back(scalar(arg));
-      if (args != s->args) result = remake(*s, std::move(args));
+      if (args != s->args) {
+        result = remake(*s, args);
+        visit = visit && std::find(args.begin(), args.end(), result) == args.end();
+      }
     }
-    result = node_(result);
+    if (visit) result = node_(result);
     known_.emplace(s.get(), std::pair(s, result));
     return result;
   }
@@ -161,6 +168,7 @@ public:
 private:
   Node node_;
   std::function<Index(AxisId)> axis_;
+  bool leaves_only_;
   std::unordered_map<const Scalar*, std::pair<ScalarRef, ScalarRef>> known_; // the key is kept alive
 
   static Index floor_mod_or_none(const Index& i, const Size& m) { return m == Size(0) ? i : floor_mod(i, m); }
@@ -186,7 +194,7 @@ Rebuild substitution(const Program& p, const std::vector<Index>& with) {
     if (auto axis = plain_axis(i)) return axis_value(*axis, s->dtype);
     return cast(index_value(p, i), s->dtype);
   };
-  return Rebuild(value, image);
+  return Rebuild(value, image, true);
 }
 
 } // namespace

@@ -37,7 +37,7 @@ TEST(Normal, KeepsEveryOutput) {
   const std::uint64_t cases = std::getenv("TILEWRIGHT_LONG") ? 4000 : 500;
   for (std::uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed) {
     testing::Random random(seed);
-    // In half of the cases weights are known and constants fold, rounded to f32: no narrow dtypes then, whose roundings would show.
+    // Scalars of constants fold in f32 even where nothing else does. In half of the cases weights are known and constants fold, rounded to f32: no narrow dtypes then, whose roundings would show.
     const bool known = random() % 2;
     testing::RandomOptions o;
     o.free_sizes = false;
@@ -55,7 +55,7 @@ TEST(Normal, KeepsEveryOutput) {
     ASSERT_NO_THROW(verify(q)) << print(p);
     ASSERT_EQ(p.inputs, q.inputs);
     const Values want = evaluate(p, given, {}, Evaluation::fp64), got = evaluate(q, given, {}, Evaluation::fp64);
-    for (std::size_t i = 0; i < p.outputs.size(); ++i) expect_close(p, p.outputs[i], got.at(q.outputs[i]), want.at(p.outputs[i]), known ? 1e-4 : 1e-9);
+    for (std::size_t i = 0; i < p.outputs.size(); ++i) expect_close(p, p.outputs[i], got.at(q.outputs[i]), want.at(p.outputs[i]), known ? 1e-4 : 1e-6);
     if (HasFailure()) ADD_FAILURE() << "seed " << seed << "\n" << print(p) << print(q);
   }
 }
