@@ -1,5 +1,6 @@
-// How fast the evaluator is, in million multiply-adds a second of processor time on one core: contractions and convolutions in several
-// layouts and types, both modes. The house asks for 300 everywhere, so that it can judge whole networks.
+// How fast the evaluator is, in million multiply-adds a second of processor time on one core: contractions and
+// convolutions in several layouts and types, both modes. The house asks for 300 everywhere, so that it can judge whole
+// networks.
 //
 //   bench_evaluator [repetitions]
 #include "expr/evaluate.h"
@@ -46,7 +47,8 @@ std::vector<Size> pick(std::string_view letters, const std::string& layout, cons
 Case matmul(const std::string& a, const std::string& b, DType type, DType result, std::int64_t n) {
   Case c{fmt::format("matmul {0}^3 {1} {2} {3}", n, a, b, name_of(type)), static_cast<double>(n) * n * n, {}};
   Builder build(c.program);
-  TensorId x = input(build, "A", type, pick("mnk", a, {n, n, n})), y = input(build, "B", type, pick("mnk", b, {n, n, n}));
+  TensorId x = input(build, "A", type, pick("mnk", a, {n, n, n})),
+           y = input(build, "B", type, pick("mnk", b, {n, n, n}));
   std::vector<Index> axes = {axis_index(0), axis_index(1), axis_index(2)};
   ScalarRef body = binary(Op::mul, build.read(x, pick("mnk", a, axes)), build.read(y, pick("mnk", b, axes)));
   TensorId z = build.statement("C", result, {n, n, n}, body, Reducer::sum, {2});
@@ -56,22 +58,25 @@ Case matmul(const std::string& a, const std::string& b, DType type, DType result
 
 // Axes of a convolution: n f y x c i j. Depthwise: f is the channel, and c has extent 1.
 Case convolution(const std::string& name, const std::string& data, const std::string& weights, const std::string& out,
-                 std::int64_t channels, std::int64_t filters, std::int64_t pixels, std::int64_t window, bool depthwise) {
+                 std::int64_t channels, std::int64_t filters, std::int64_t pixels, std::int64_t window,
+                 bool depthwise) {
   std::int64_t c = depthwise ? 1 : channels, pad = window / 2;
   Case result{fmt::format("{} {} {}->{} {}x{}", name, data, channels, filters, pixels, pixels),
-              static_cast<double>(filters * pixels * pixels) * static_cast<double>(c * window * window), {}};
+              static_cast<double>(filters * pixels * pixels) * static_cast<double>(c * window * window),
+              {}};
   Builder build(result.program);
   std::vector<std::int64_t> extents = {1, filters, pixels, pixels, c, window, window};
   std::vector<Index> axes;
   for (AxisId a = 0; a < 7; ++a) axes.push_back(axis_index(a));
-  std::vector<Index> shifted = {axes[0], axes[0], axes[2] + axes[5] - constant_index(pad), axes[3] + axes[6] - constant_index(pad),
-                                depthwise ? axes[1] : axes[4]};
+  std::vector<Index> shifted = {axes[0], axes[0], axes[2] + axes[5] - constant_index(pad),
+                                axes[3] + axes[6] - constant_index(pad), depthwise ? axes[1] : axes[4]};
   TensorId x = input(build, "X", DType::f32, pick("nfyxc", data, {1, filters, pixels, pixels, channels}));
   TensorId w = input(build, "W", DType::f32, pick("nfyxcij", weights, extents));
   ScalarRef read = build.read(x, pick("nfyxc", data, shifted), number(0));
   ScalarRef body = binary(Op::mul, read, build.read(w, pick("nfyxcij", weights, axes)));
   TensorId z = build.tensor("Y", DType::f32, pick("nfyxcij", out, extents));
-  build.piece(z, pick("nfyxcij", out, axes), {1, filters, pixels, pixels, c, window, window}, body, Reducer::sum, {4, 5, 6});
+  build.piece(z, pick("nfyxcij", out, axes), {1, filters, pixels, pixels, c, window, window}, body, Reducer::sum,
+              {4, 5, 6});
   result.program.outputs = {z};
   return result;
 }
@@ -131,11 +136,13 @@ double rate(const Case& c, const Values& inputs, Evaluation mode, int repetition
 int main(int argc, char** argv) {
   try {
     int repetitions = argc > 1 ? std::max(1, std::atoi(argv[1])) : 3;
-    fmt::print("{:<44} {:>10} {:>10}   MMAC/s of processor time, one thread, best of {}\n", "", "typed", "fp64", repetitions);
+    fmt::print("{:<44} {:>10} {:>10}   MMAC/s of processor time, one thread, best of {}\n", "", "typed", "fp64",
+               repetitions);
     double least = 1e30;
     for (const Case& c : cases()) {
       Values inputs = random_inputs(c.program);
-      double typed = rate(c, inputs, Evaluation::typed, repetitions), fp64 = rate(c, inputs, Evaluation::fp64, repetitions);
+      double typed = rate(c, inputs, Evaluation::typed, repetitions),
+             fp64 = rate(c, inputs, Evaluation::fp64, repetitions);
       fmt::print("{:<44} {:>10.0f} {:>10.0f}\n", c.name, typed, fp64);
       least = std::min({least, typed, fp64});
     }

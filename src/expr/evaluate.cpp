@@ -39,17 +39,24 @@ Binding bind_sizes(const Program& p, const Values& inputs, const Binding& given)
   for (const SizeDecl& size : p.sizes) {
     std::optional<std::int64_t> value;
     bool own = is_fixed(size) || is_derived(size);
-    if (is_fixed(size)) value = size.range.low;
-    else if (is_derived(size)) value = size.value->at(bound);
-    else if (auto g = given.find(size.name); g != given.end()) value = g->second;
-    else if (auto s = shapes.find(size.name); s != shapes.end()) value = s->second;
-    else if (size.value) value = size.value->at(bound);
+    if (is_fixed(size))
+      value = size.range.low;
+    else if (is_derived(size))
+      value = size.value->at(bound);
+    else if (auto g = given.find(size.name); g != given.end())
+      value = g->second;
+    else if (auto s = shapes.find(size.name); s != shapes.end())
+      value = s->second;
+    else if (size.value)
+      value = size.value->at(bound);
     if (!value) throw Error(Code::size, {}, fmt::format("size {} has no value", size.name), "bind it");
     if (auto g = given.find(size.name); own && g != given.end() && g->second != *value)
-      throw Error(Code::size, {}, fmt::format("size {} is {}, not {}: it follows from others", size.name, *value, g->second));
+      throw Error(Code::size, {},
+                  fmt::format("size {} is {}, not {}: it follows from others", size.name, *value, g->second));
     if (!own && (*value < size.range.low || *value > size.range.high))
-      throw Error(Code::size, {}, fmt::format("size {} = {} is outside its range {}..{}", size.name, *value,
-                                              size.range.low, size.range.high));
+      throw Error(
+          Code::size, {},
+          fmt::format("size {} = {} is outside its range {}..{}", size.name, *value, size.range.low, size.range.high));
     bound[size.name] = *value;
   }
   return bound;
@@ -100,18 +107,20 @@ Array bytes_of_weight(const Tensor& t, std::vector<std::int64_t> dims) {
   auto* data = const_cast<std::byte*>(t.data.data()); // weights are only read
   Array a{t.dtype, std::move(dims), std::shared_ptr<std::byte[]>(t.owner, data), data};
   if (a.bytes() != t.data.size())
-    throw Error(Code::input, {}, fmt::format("weight {} has {} bytes, its shape {} of {} needs {}", t.name, t.data.size(),
-                                             shape(a.dims), name_of(t.dtype), a.bytes()));
+    throw Error(Code::input, {},
+                fmt::format("weight {} has {} bytes, its shape {} of {} needs {}", t.name, t.data.size(), shape(a.dims),
+                            name_of(t.dtype), a.bytes()));
   return a;
 }
 
-const Array& checked_input(const Tensor& t, const Array& given, const std::vector<std::int64_t>& dims, Evaluation mode) {
+const Array& checked_input(const Tensor& t, const Array& given, const std::vector<std::int64_t>& dims,
+                           Evaluation mode) {
   if (given.dims != dims)
-    throw Error(Code::input, {}, fmt::format("input {} has the shape {}, it must be {}", t.name,
-                                             shape(given.dims), shape(dims)));
+    throw Error(Code::input, {},
+                fmt::format("input {} has the shape {}, it must be {}", t.name, shape(given.dims), shape(dims)));
   if (given.dtype != t.dtype && given.dtype != held(t.dtype, mode))
-    throw Error(Code::input, {}, fmt::format("input {} is of type {}, it must be {}", t.name, name_of(given.dtype),
-                                             name_of(t.dtype)));
+    throw Error(Code::input, {},
+                fmt::format("input {} is of type {}, it must be {}", t.name, name_of(given.dtype), name_of(t.dtype)));
   if (!given.data && given.count() > 0) throw Error(Code::input, {}, fmt::format("input {} has no data", t.name));
   return given;
 }
@@ -123,10 +132,14 @@ Values bind_inputs(const Program& p, const Values& inputs, const Binding& bindin
     std::vector<std::int64_t> dims = dims_of(t, binding);
     auto given = inputs.find(id);
     Array array;
-    if (given != inputs.end()) array = checked_input(t, given->second, dims, mode);
-    else if (t.kind == Kind::weight && t.data.data()) array = bytes_of_weight(t, dims);
-    else if (std::count(dims.begin(), dims.end(), 0) > 0) array = Array::make(t.dtype, dims);
-    else throw Error(Code::input, {}, fmt::format("input {} is missing", t.name));
+    if (given != inputs.end())
+      array = checked_input(t, given->second, dims, mode);
+    else if (t.kind == Kind::weight && t.data.data())
+      array = bytes_of_weight(t, dims);
+    else if (std::count(dims.begin(), dims.end(), 0) > 0)
+      array = Array::make(t.dtype, dims);
+    else
+      throw Error(Code::input, {}, fmt::format("input {} is missing", t.name));
     values[id] = converted(aligned(array), held(t.dtype, mode));
   };
   for (TensorId id : p.inputs) bind(id);
@@ -146,8 +159,9 @@ void check_memory(const Program& p, const Binding& binding, Evaluation mode) {
   }
   double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (needed > there)
-    throw Error(Code::memory, {}, fmt::format("the tensors of {} need {} GiB, the machine has {}", p.name,
-                                              std::ceil(needed / (1 << 30)), std::floor(there / (1 << 30))));
+    throw Error(Code::memory, {},
+                fmt::format("the tensors of {} need {} GiB, the machine has {}", p.name, std::ceil(needed / (1 << 30)),
+                            std::floor(there / (1 << 30))));
 }
 
 // ---- nodes
@@ -186,8 +200,10 @@ void run_node(const Program& p, const std::variant<Statement, Opaque>& node, con
   const Opaque* o = std::get_if<Opaque>(&node);
   std::string where = s ? place_of(p, s->place, s->label, s->out) : place_of(p, o->place, o->op, o->out.at(0));
   try {
-    if (s) run_statement(p, *s, binding, mode, values);
-    else run_opaque(p, *o, binding, mode, values);
+    if (s)
+      run_statement(p, *s, binding, mode, values);
+    else
+      run_opaque(p, *o, binding, mode, values);
   } catch (const Error& error) {
     throw error.at(where);
   } catch (const std::bad_alloc&) {

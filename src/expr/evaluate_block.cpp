@@ -24,7 +24,8 @@ void run_bounds(Block& block, const Step& step, int id, int n) {
     }
     const Form& form = block.forms[static_cast<std::size_t>(test.affine)];
     if (form.base + form.low >= 0 && form.base + form.high < test.extent) continue;
-    for (int l = 0; l < n; ++l) out[l] &= static_cast<Wrap>(form.base + form.lane[static_cast<std::size_t>(l)]) < extent;
+    for (int l = 0; l < n; ++l)
+      out[l] &= static_cast<Wrap>(form.base + form.lane[static_cast<std::size_t>(l)]) < extent;
     all = false;
   }
   block.all[static_cast<std::size_t>(id)] = all;
@@ -133,9 +134,8 @@ void prepare_registers(Block& block, int levels) {
 
 void merge_lane_axes(Block& block) {
   for (std::size_t k = 0; k + 1 < block.extents.size();) {
-    bool even = std::all_of(block.forms.begin(), block.forms.end(), [&](const Form& f) {
-      return !f.used || f.along[k + 1] == f.along[k] * block.extents[k];
-    });
+    bool even = std::all_of(block.forms.begin(), block.forms.end(),
+                            [&](const Form& f) { return !f.used || f.along[k + 1] == f.along[k] * block.extents[k]; });
     if (!even) {
       ++k;
       continue;

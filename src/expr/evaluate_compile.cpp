@@ -52,7 +52,8 @@ std::optional<Affine> modulo(const Scope& scope, const Affine& form, std::int64_
   return rest;
 }
 
-// A value during compilation: its register, what it holds (bool, i32, i64, f32 or f64), and the register of its failure.
+// A value during compilation: its register, what it holds (bool, i32, i64, f32 or f64), and the register of its
+// failure.
 struct Value {
   int step = -1;
   DType dtype = DType::i32;
@@ -106,9 +107,15 @@ int Compiler::affine(const Affine& form) { return detail(body_.affines, form); }
 
 // Adds a step, or finds the equal one; works out its level and whether it varies.
 int Compiler::emit(Step step) {
-  std::vector<std::int64_t> key = {
-      static_cast<std::int64_t>(step.kind), static_cast<std::int64_t>(step.op), static_cast<std::int64_t>(step.lane),
-      static_cast<std::int64_t>(step.result), static_cast<std::int64_t>(step.to), step.a, step.b, step.c, step.detail};
+  std::vector<std::int64_t> key = {static_cast<std::int64_t>(step.kind),
+                                   static_cast<std::int64_t>(step.op),
+                                   static_cast<std::int64_t>(step.lane),
+                                   static_cast<std::int64_t>(step.result),
+                                   static_cast<std::int64_t>(step.to),
+                                   step.a,
+                                   step.b,
+                                   step.c,
+                                   step.detail};
   auto [place, is_new] = steps_.emplace(std::move(key), static_cast<int>(body_.steps.size()));
   if (!is_new) return place->second;
   auto on_step = [&](int other) {
@@ -129,9 +136,11 @@ int Compiler::emit(Step step) {
   on_step(step.a), on_step(step.b), on_step(step.c);
   if (step.kind == Step::Kind::affine) on_affine(step.detail);
   if (step.kind == Step::Kind::load)
-    for (const Load::Dim& d : body_.loads[static_cast<std::size_t>(step.detail)].dims) on_affine(d.affine), on_step(d.step);
+    for (const Load::Dim& d : body_.loads[static_cast<std::size_t>(step.detail)].dims)
+      on_affine(d.affine), on_step(d.step);
   if (step.kind == Step::Kind::in_bounds)
-    for (const Test& t : body_.bounds[static_cast<std::size_t>(step.detail)].tests) on_affine(t.affine), on_step(t.step);
+    for (const Test& t : body_.bounds[static_cast<std::size_t>(step.detail)].tests)
+      on_affine(t.affine), on_step(t.step);
   body_.steps.push_back(step);
   return place->second;
 }
@@ -161,8 +170,10 @@ Value Compiler::constant(std::int64_t v) {
 
 std::uint64_t literal_bits(const Scalar& s, DType to) {
   std::uint64_t bits = 0;
-  if (const double* real = std::get_if<double>(&s.leaf)) evaluator::cast(Lane::f64, real, to, 1, &bits);
-  else evaluator::cast(Lane::i64, &std::get<std::int64_t>(s.leaf), to, 1, &bits);
+  if (const double* real = std::get_if<double>(&s.leaf))
+    evaluator::cast(Lane::f64, real, to, 1, &bits);
+  else
+    evaluator::cast(Lane::i64, &std::get<std::int64_t>(s.leaf), to, 1, &bits);
   return bits;
 }
 
@@ -354,7 +365,8 @@ Value Compiler::access(const Access& access) {
   }
   if (!tests.empty() && !padded_read(access, load)) return guarded_read(access, load, std::move(tests), failure);
   int at = detail(body_.loads, load);
-  return {emit({.kind = Step::Kind::load, .result = lane_of(array.dtype), .detail = at}), computed(array.dtype), failure};
+  return {emit({.kind = Step::Kind::load, .result = lane_of(array.dtype), .detail = at}), computed(array.dtype),
+          failure};
 }
 
 // The type in which a reduction accumulates: that of the body, or the wider one of the same kind that is declared.
@@ -373,8 +385,10 @@ Body Compiler::finish() {
   DType declared = target(scope_.program.tensor(s.out).dtype);
   bool boolean = s.reducer == Reducer::any || s.reducer == Reducer::all;
   bool pair = s.reducer == Reducer::argmax || s.reducer == Reducer::argmin;
-  if (boolean) v = cast(v, DType::boolean);
-  else if (s.reducer != Reducer::none && !pair) v = cast(v, accumulator(v.dtype, declared));
+  if (boolean)
+    v = cast(v, DType::boolean);
+  else if (s.reducer != Reducer::none && !pair)
+    v = cast(v, accumulator(v.dtype, declared));
   body_.value = v.step, body_.value_failure = v.failure;
   body_.lane = lane_of(v.dtype);
   std::vector<Step>& steps = body_.steps;

@@ -52,10 +52,8 @@ template <> struct Format<DType::f64> : Plain<double> {};
 template <> struct Format<DType::f32> : Plain<float> {};
 template <> struct Format<DType::f16> : Narrow<std::uint16_t, f16_to_f32, f32_to_f16> {};
 template <> struct Format<DType::bf16> : Narrow<std::uint16_t, bf16_to_f32, f32_to_bf16> {};
-template <>
-struct Format<DType::f8e4m3> : Narrow<std::uint8_t, widen_f8<DType::f8e4m3>, narrow_f8<DType::f8e4m3>> {};
-template <>
-struct Format<DType::f8e5m2> : Narrow<std::uint8_t, widen_f8<DType::f8e5m2>, narrow_f8<DType::f8e5m2>> {};
+template <> struct Format<DType::f8e4m3> : Narrow<std::uint8_t, widen_f8<DType::f8e4m3>, narrow_f8<DType::f8e4m3>> {};
+template <> struct Format<DType::f8e5m2> : Narrow<std::uint8_t, widen_f8<DType::f8e5m2>, narrow_f8<DType::f8e5m2>> {};
 template <> struct Format<DType::i8> : Integer<std::int8_t> {};
 template <> struct Format<DType::u8> : Integer<std::uint8_t> {};
 template <> struct Format<DType::i32> : Integer<std::int32_t> {};

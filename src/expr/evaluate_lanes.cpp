@@ -41,7 +41,7 @@ template <class T> struct Ring {
   static T mul(T a, T b) { return a * b; }
 };
 template <class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct Ring<T> {
   using U = std::make_unsigned_t<T>;
   static T add(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }
@@ -228,8 +228,10 @@ DType stored_as(Lane lane) {
 void unary(Op op, Lane lane, int n, const void* a, void* out) {
   with_type(lane, [&](auto* tag) {
     using T = type_of<decltype(tag)>;
-    if constexpr (std::is_integral_v<T>) unary_integer<T>(op, n, a, out);
-    else unary_float<T>(op, n, a, out);
+    if constexpr (std::is_integral_v<T>)
+      unary_integer<T>(op, n, a, out);
+    else
+      unary_float<T>(op, n, a, out);
   });
 }
 
@@ -255,9 +257,12 @@ void compare(Op op, Lane lane, int n, const void* a, const void* b, std::int32_t
 void classify(Op op, Lane lane, int n, const void* a, std::int32_t* out) {
   with_type(lane, [&](auto* tag) {
     using T = type_of<decltype(tag)>;
-    if constexpr (std::is_integral_v<T>) std::fill(out, out + n, 0);
-    else if (op == Op::is_nan) each<T>(n, a, out, [](T x) -> std::int32_t { return x != x; });
-    else each<T>(n, a, out, [](T x) -> std::int32_t { return std::fabs(x) == std::numeric_limits<T>::infinity(); });
+    if constexpr (std::is_integral_v<T>)
+      std::fill(out, out + n, 0);
+    else if (op == Op::is_nan)
+      each<T>(n, a, out, [](T x) -> std::int32_t { return x != x; });
+    else
+      each<T>(n, a, out, [](T x) -> std::int32_t { return std::fabs(x) == std::numeric_limits<T>::infinity(); });
   });
 }
 
@@ -276,8 +281,10 @@ void choose(Lane lane, int n, const std::int32_t* condition, const void* a, cons
 void undefined(Op op, Lane lane, int n, const void* a, const void* b, std::int32_t found, std::int32_t* out) {
   with_type(lane, [&](auto* tag) {
     using T = type_of<decltype(tag)>;
-    if (op == Op::pow) each<T>(n, a, b, out, [found](T x, T y) { return x == 0 && y < 0 ? found : 0; });
-    else each<T>(n, b, out, [found](T y) { return y == 0 ? found : 0; });
+    if (op == Op::pow)
+      each<T>(n, a, b, out, [found](T x, T y) { return x == 0 && y < 0 ? found : 0; });
+    else
+      each<T>(n, b, out, [found](T y) { return y == 0 ? found : 0; });
   });
 }
 

@@ -79,8 +79,9 @@ void place_output(Engine& e) {
     TW_ASSERT(form);
     Interval range = hull(e.scope, *form);
     if (range.low < 0 || range.high >= array.dims[d])
-      throw Error(Code::bounds, {}, fmt::format("{} is written at {} .. {} of dim {}, whose extent is {}",
-                                                e.scope.program.tensor(s.out).name, range.low, range.high, d, array.dims[d]));
+      throw Error(Code::bounds, {},
+                  fmt::format("{} is written at {} .. {} of dim {}, whose extent is {}",
+                              e.scope.program.tensor(s.out).name, range.low, range.high, d, array.dims[d]));
     add_scaled(e.out, strides[d], *form);
   }
 }
@@ -280,7 +281,8 @@ std::string point_text(const Engine& e, const Bounds& bounds, int l) {
       v = block.as<std::int64_t>(test.step)[varies ? l : 0];
     }
     if (v < 0 || v >= test.extent)
-      return fmt::format("index {} of {} is out of range: dim {} has the extent {}", v, tensor.name, test.dim, test.extent);
+      return fmt::format("index {} of {} is out of range: dim {} has the extent {}", v, tensor.name, test.dim,
+                         test.extent);
   }
   return fmt::format("an index of {} is out of range", tensor.name);
 }
@@ -328,7 +330,8 @@ void add_points(Engine& e, Accumulators& acc, std::int64_t position) {
   const void* value = block.as<void>(e.body.value);
   if (is_pair(reducer))
     accumulate_first(reducer, e.body.lane, block.n, acc.value, acc.position, position, acc.seen, value, live);
-  else accumulate(reducer, e.body.lane, block.n, acc.value, value, live);
+  else
+    accumulate(reducer, e.body.lane, block.n, acc.value, value, live);
   if (counts_points(reducer))
     for (int l = 0; l < block.n; ++l) acc.seen[l] += live ? live[l] : 1;
 }
@@ -368,11 +371,14 @@ void store_reduced(Engine& e, const Array& out, const Form& form, std::int64_t b
   int n = e.block.n;
   for (int l = 0; is_pair(reducer) && l < n; ++l)
     if (acc.seen[l] == 0)
-      throw Error(Code::bounds, {},
-                  fmt::format("{}: the {} of nothing", e.scope.program.tensor(e.scope.statement.out).name, name_of(reducer)),
-                  "every point needs at least one element that `where` leaves");
-  if (is_pair(reducer)) store(out.dtype, out.data, base, form.lane.data(), n, Lane::i64, acc.position);
-  else store(out.dtype, out.data, base, form.lane.data(), n, e.body.lane, acc.value);
+      throw Error(
+          Code::bounds, {},
+          fmt::format("{}: the {} of nothing", e.scope.program.tensor(e.scope.statement.out).name, name_of(reducer)),
+          "every point needs at least one element that `where` leaves");
+  if (is_pair(reducer))
+    store(out.dtype, out.data, base, form.lane.data(), n, Lane::i64, acc.position);
+  else
+    store(out.dtype, out.data, base, form.lane.data(), n, e.body.lane, acc.value);
   for (int l = 0; counts_points(reducer) && l < n; ++l)
     if (acc.seen[l] == 0) store_extreme(e, out, form, l);
 }
@@ -408,7 +414,8 @@ void run_blocks(Engine& e, const Array& out) {
 
 } // namespace
 
-void run(const Program& p, const Statement& s, const Binding& binding, Evaluation mode, std::map<TensorId, Array>& values) {
+void run(const Program& p, const Statement& s, const Binding& binding, Evaluation mode,
+         std::map<TensorId, Array>& values) {
   TW_ASSERT((s.reducer == Reducer::none) == s.reduced.empty() || s.reducer != Reducer::none);
   TW_ASSERT(!is_pair(s.reducer) || s.reduced.size() == 1);
   Engine e{scope_of(p, s, binding, mode, values), {}, {}, {}, {}, 1, 1, {}};

@@ -1,4 +1,5 @@
-// Runs one statement: blocks of points along its parallel axes are the lanes of the registers, its reduced axes are loops.
+// Runs one statement: blocks of points along its parallel axes are the lanes of the registers, its reduced axes are
+// loops.
 //
 //   Y[n f y x] = sum[c i j] X[n, c, y+i-1, x+j-1 else 0] * W[f c i j]
 //
@@ -20,4 +21,4 @@ namespace tilewright::evaluator {
 // Computes the statement's points into values.at(statement.out), which exists and is zeroed.
 void run(const Program&, const Statement&, const Binding&, Evaluation, std::map<TensorId, Array>& values);
 
-}  // namespace tilewright::evaluator
+} // namespace tilewright::evaluator

@@ -1,6 +1,6 @@
-// The evaluator's oracle: one point at a time, one node at a time, straight from the words of expr/evaluate.h. It shares
-// no code with the evaluator but the conversions of support/dtype.h, evaluates lazily, and throws Fault where the
-// evaluator must throw.
+// The evaluator's oracle: one point at a time, one node at a time, straight from the words of expr/evaluate.h. It
+// shares no code with the evaluator but the conversions of support/dtype.h, evaluates lazily, and throws Fault where
+// the evaluator must throw.
 #pragma once
 #include "expr/evaluate.h"
 #include "expr/scalar.h"
@@ -54,6 +54,11 @@ inline std::int64_t truncated(double v, DType type) {
   return static_cast<std::int64_t>(v);
 }
 
+inline std::int64_t floored(std::int64_t a, std::int64_t b) {
+  std::int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
 class Point {
 public:
   Point(const Program& p, const Binding& binding, Evaluation mode, const Values& values)
@@ -70,7 +75,8 @@ public:
     if (to == DType::boolean) return {to, 0, n.floating() ? !(n.real == 0) : n.whole != 0};
     if (is_float(to)) {
       double v = n.real;
-      if (!n.floating()) v = to == DType::f64 ? static_cast<double>(n.whole) : static_cast<double>(static_cast<float>(n.whole));
+      if (!n.floating())
+        v = to == DType::f64 ? static_cast<double>(n.whole) : static_cast<double>(static_cast<float>(n.whole));
       return {computed(to), rounded(v, to), 0};
     }
     if (n.floating()) return {computed(to), 0, truncated(n.real, to)};
@@ -97,7 +103,8 @@ public:
     if (is_comparison(s->op)) return compare(s->op, value(s->args[0]), value(s->args[1]));
     DType type = computed(s->dtype);
     Number a = cast(value(s->args[0]), type);
-    if (arity(s->op) == 1) return is_float(type) ? real(type, unary(s->op, a.real)) : whole(type, unary(s->op, a.whole));
+    if (arity(s->op) == 1)
+      return is_float(type) ? real(type, unary(s->op, a.real)) : whole(type, unary(s->op, a.whole));
     Number b = cast(value(s->args[1]), type);
     if (is_float(type)) return real(type, binary(s->op, a.real, b.real, type));
     return whole(type, binary(s->op, a.whole, b.whole, type));
@@ -106,17 +113,20 @@ public:
   bool truth(const ScalarRef& s) const { return cast(value(s), DType::boolean).whole != 0; }
 
   std::int64_t index(const Index& i) const {
-    std::int64_t sum = i.offset.at(binding_);
+    std::uint64_t wide = static_cast<std::uint64_t>(i.offset.at(binding_)); // wraps: elements may be anything
     for (const Index::Term& term : i.terms) {
       std::int64_t v = 0;
-      if (auto* axis = std::get_if<AxisId>(&term.of)) v = axes[static_cast<std::size_t>(*axis)];
-      else if (auto* element = std::get_if<std::shared_ptr<const Access>>(&term.of)) v = cast(read(**element), DType::i64).whole;
-      else v = index(*std::get<2>(term.of));
-      sum += term.coefficient.at(binding_) * v;
+      if (auto* axis = std::get_if<AxisId>(&term.of))
+        v = axes[static_cast<std::size_t>(*axis)];
+      else if (auto* element = std::get_if<std::shared_ptr<const Access>>(&term.of))
+        v = cast(read(**element), DType::i64).whole;
+      else
+        v = index(*std::get<2>(term.of));
+      wide += static_cast<std::uint64_t>(term.coefficient.at(binding_)) * static_cast<std::uint64_t>(v);
     }
-    sum = floor_div_i64(sum, i.div.at(binding_));
+    std::int64_t sum = floor_div_i64(static_cast<std::int64_t>(wide), i.div.at(binding_));
     std::int64_t mod = i.mod.at(binding_);
-    return mod == 0 ? sum : floor_mod_i64(sum, mod);
+    return mod == 0 ? sum : floored(sum, mod);
   }
 
   Number read(const Access& access) const {
@@ -126,7 +136,7 @@ public:
     for (std::size_t d = 0; d < a.dims.size(); ++d) {
       std::int64_t i = index(access.at[d]);
       inside = inside && i >= 0 && i < a.dims[d];
-      at = at * a.dims[d] + i;
+      at = inside ? at * a.dims[d] + i : 0;
     }
     if (inside) return element(a, at);
     if (!access.otherwise) throw Fault{"bounds"};
@@ -281,7 +291,7 @@ public:
     case Op::mul: return s(u(a) * u(b));
     case Op::div: return a / b;
     case Op::floor_div: return floor_div_i64(a, b);
-    case Op::mod: return floor_mod_i64(a, b);
+    case Op::mod: return floored(a, b);
     case Op::min: return std::min(a, b);
     case Op::max: return std::max(a, b);
     case Op::pow: return power(a, b);
@@ -304,12 +314,15 @@ private:
 // One result element: the reduction over all points with these parallel coordinates.
 class Reduction {
 public:
-  Reduction(const Statement& s, const Point& point, DType declared) : s_(s), point_(point), declared_(point.target(declared)) {}
+  Reduction(const Statement& s, const Point& point, DType declared)
+      : s_(s), point_(point), declared_(point.target(declared)) {}
 
   void add(const Number& body, std::int64_t position) {
     Number v = body;
-    if (s_.reducer == Reducer::any || s_.reducer == Reducer::all) v = point_.cast(v, DType::boolean);
-    else if (!pair()) v = point_.cast(v, accumulator(v.type));
+    if (s_.reducer == Reducer::any || s_.reducer == Reducer::all)
+      v = point_.cast(v, DType::boolean);
+    else if (!pair())
+      v = point_.cast(v, accumulator(v.type));
     bool first = !seen_;
     seen_ = true;
     if (pair()) {
@@ -415,8 +428,10 @@ inline Values evaluate(const Program& p, const Values& inputs, const Binding& bi
     std::vector<std::int64_t> dims;
     for (const Size& d : t.dims) dims.push_back(d.at(binding));
     Array array = Array::make(held(t.dtype), dims), given;
-    if (inputs.count(id)) given = inputs.at(id);
-    else if (t.kind == Kind::weight) given = {t.dtype, dims, nullptr, const_cast<std::byte*>(t.data.data())};
+    if (inputs.count(id))
+      given = inputs.at(id);
+    else if (t.kind == Kind::weight)
+      given = {t.dtype, dims, nullptr, const_cast<std::byte*>(t.data.data())};
     for (std::int64_t i = 0; given.data && i < array.count(); ++i) any.put(array, i, Point::element(given, i));
     values[id] = array;
   }

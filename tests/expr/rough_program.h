@@ -1,13 +1,14 @@
-// Random statements without mercy, for the evaluator alone: NaNs, infinities and the ends of the integers in the inputs,
-// divisions by zero, reads out of range, every operator on every type, and shapes that cross the evaluator's blocks.
-// They do not verify, and many of them fail; what must agree is whether they fail, and every bit if they do not.
+// Random statements without mercy, for the evaluator alone: NaNs, infinities and the ends of the integers in the
+// inputs, divisions by zero, reads out of range, every operator on every type, and shapes that cross the evaluator's
+// blocks. They do not verify, and many of them fail; what must agree is whether they fail, and every bit if they do
+// not.
 #pragma once
 #include <limits>
 #include <random>
 
 #include "expr/evaluate.h"
-#include "expr/scalar.h"
 #include "expr/random_program.h"
+#include "expr/scalar.h"
 
 namespace tilewright::testing {
 
@@ -53,8 +54,13 @@ private:
     double v = (below(4001) - 2000) / 500.0;
     if (!is_float(a.dtype)) v = below(13) - (a.dtype == DType::u8 ? 0 : 6);
     if (!wild || !chance(15)) return put(a, i, v);
-    const double specials[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
-                               -std::numeric_limits<double>::infinity(), -0.0, 1e30, -3e9, 65520};
+    const double specials[] = {std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::infinity(),
+                               -std::numeric_limits<double>::infinity(),
+                               -0.0,
+                               1e30,
+                               -3e9,
+                               65520};
     if (is_float(a.dtype)) return put(a, i, specials[below(7)]);
     std::byte* to = a.data + i * static_cast<std::int64_t>(bytes_of(a.dtype));
     std::int64_t limits[] = {INT64_MIN, INT64_MAX, INT32_MIN, INT32_MAX, -128, 127, 255, -1};
@@ -151,9 +157,9 @@ private:
 
   ScalarRef function(int depth) {
     const ScalarRef a = any(depth - 1);
-    const Op ops[] = {Op::neg,  Op::abs,  Op::sign, Op::floor, Op::ceil, Op::round, Op::trunc, Op::exp,  Op::log,
-                      Op::sqrt, Op::tanh, Op::erf,  Op::sin,   Op::cos,  Op::tan,   Op::asin,  Op::acos, Op::atan,
-                      Op::sinh, Op::cosh, Op::asinh, Op::acosh, Op::atanh};
+    const Op ops[] = {Op::neg,  Op::abs,  Op::sign, Op::floor, Op::ceil,  Op::round, Op::trunc, Op::exp,
+                      Op::log,  Op::sqrt, Op::tanh, Op::erf,   Op::sin,   Op::cos,   Op::tan,   Op::asin,
+                      Op::acos, Op::atan, Op::sinh, Op::cosh,  Op::asinh, Op::acosh, Op::atanh};
     return unary(ops[below(23)], a);
   }
 
