@@ -70,6 +70,8 @@ private:
   alignas(64) std::atomic<std::uint32_t> missing_;
   alignas(64) std::atomic<std::uint32_t> phase_;
   std::atomic<std::uint32_t> members_;
+  int spins_;
+  void open();
 };
 
 // Leaves the barrier when a worker is unwound by an exception.

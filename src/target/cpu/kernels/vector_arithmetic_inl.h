@@ -90,7 +90,7 @@ struct Eq {
   template <class T> static TW_INLINE bool apply(T a, T b) { return a == b; }
 };
 struct Ne {
-  static TW_INLINE Mask apply(V a, V b) { return hn::Ne(a, b); }
+  static TW_INLINE Mask apply(V a, V b) { return hn::Not(hn::Eq(a, b)); } // hn::Ne is false for NaN
   template <class T> static TW_INLINE bool apply(T a, T b) { return a != b; }
 };
 struct Lt {
