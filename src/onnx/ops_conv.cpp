@@ -176,7 +176,7 @@ void convert_conv_transpose(Context& c) {
   std::vector<std::size_t> pick(n, 0);
   for (bool more = true; more;) {
     std::vector<Size> axes{s.batch, s.groups, s.filters / s.groups};
-    const Index filter = s.groups == 1 ? axis_index(2) : Size(s.filters / s.groups) * axis_index(1) + axis_index(2);
+    const Index filter = Size(s.filters / s.groups) * axis_index(1) + axis_index(2);
     std::vector<Index> at{axis_index(0), filter}, at_x{axis_index(0)}, at_w;
     std::vector<AxisId> q, reduced;
     bool empty = false;
@@ -193,7 +193,7 @@ void convert_conv_transpose(Context& c) {
       const auto k = static_cast<AxisId>(axes.size());
       axes.push_back(s.depth);
       reduced.push_back(k);
-      const Index channel = s.groups == 1 ? axis_index(k) : Size(s.depth) * axis_index(1) + axis_index(k);
+      const Index channel = Size(s.depth) * axis_index(1) + axis_index(k);
       at_x.push_back(channel);
       at_w = {channel, axis_index(2)};
       for (std::size_t d = 0; d < n; ++d) {

@@ -55,7 +55,6 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
     k.region = *region;
     k.name = p.tensor(p.statement(k.region->statements.back())->out).name;
     k.schedule = choose_tiles(p, *k.region, machine, options, plan.layouts);
-    k.nest = expand(p, *k.region, k.schedule, k.name);
     k.cost = cost(p, *k.region, k.schedule, machine);
     k.refusals = grouping.refusals[g];
     kernels.push_back(std::move(k));

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "cost/cost.h"
-#include "loop/nest.h"
 #include "schedule/layout.h"
 
 namespace tilewright {
@@ -22,7 +21,6 @@ struct PlannedKernel {
   std::optional<Region> region;  // absent: an opaque node
   StatementId opaque = -1;
   Schedule schedule;
-  Nest nest;
   Cost cost;
   std::vector<std::string> refusals;   // "Z not folded in: read through two maps"
 };

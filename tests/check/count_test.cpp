@@ -8,6 +8,7 @@
 #include "cost/cost.h"
 #include "expr/random_program.h"
 #include "expr/text.h"
+#include "loop/nest.h"
 #include "plan/plan.h"
 
 namespace tilewright {

@@ -17,7 +17,8 @@ Executable compile(const Plan& plan) {
       out.kernels.emplace_back();
       continue;
     }
-    Kernel kernel = compile_kernel(*out.leaf, *plan.program, *planned.region, planned.schedule, planned.nest, plan.layouts);
+    Kernel kernel = compile_kernel(*out.leaf, *plan.program, *planned.region, planned.schedule,
+                                   expand(*plan.program, *planned.region, planned.schedule, planned.name), plan.layouts);
     out.scratch = std::max(out.scratch, (kernel.scratch + 127) / 64 * 64);
     out.packed_bytes += kernel.packed_bytes;
     out.kernels.push_back(std::move(kernel));

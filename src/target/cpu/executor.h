@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 
+#include "loop/nest.h"
 #include "plan/plan.h"
 #include "support/threads.h"
 #include "target/cpu/kernel.h"

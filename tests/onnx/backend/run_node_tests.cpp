@@ -19,6 +19,7 @@
 
 #include "expr/evaluate.h"
 #include "expr/text.h"
+#include "runtime/session.h"
 #include "onnx/arrays.h"
 #include "onnx/import.h"
 #include "onnx/reader.h"
@@ -38,6 +39,24 @@ std::vector<Array> evaluate_typed(const Program& p, const Values& inputs) {
   Values all = evaluate(p, inputs, {}, Evaluation::typed);
   std::vector<Array> out;
   for (TensorId t : p.outputs) out.push_back(all.at(t));
+  return out;
+}
+
+// Through the whole house: normal forms, plan, nests, leaves.
+std::vector<Array> run_planned(const Program& p, const Values& inputs) {
+  SessionOptions options;
+  options.threads = 2;
+  Session session(p, options);
+  std::vector<Array> out;
+  std::vector<Strided> given, taken;
+  for (TensorId t : p.inputs) given.push_back(dense(inputs.at(t)));
+  for (TensorId t : p.outputs) {
+    std::vector<std::int64_t> dims;
+    for (const Size& d : session.program().tensor(t).dims) dims.push_back(d.constant());
+    out.push_back(Array::make(p.tensor(t).dtype, dims));
+    taken.push_back(dense(out.back()));
+  }
+  session.run(given, taken);
   return out;
 }
 
@@ -252,25 +271,28 @@ int main(int argc, char** argv) {
   std::vector<std::string> roots;
   std::string filter;
   bool verbose = false;
+  Executor execute = evaluate_typed;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     if (word == "--filter" && i + 1 < argc)
       filter = argv[++i];
     else if (word == "--verbose")
       verbose = true;
+    else if (word == "--planned")
+      execute = run_planned;
     else if (word == "--text")
       through_text = true;
     else
       roots.push_back(word);
   }
   if (roots.empty()) {
-    std::cerr << "usage: run_node_tests DIR... [--filter TEXT] [--verbose] [--text]\n";
+    std::cerr << "usage: run_node_tests DIR... [--planned] [--filter TEXT] [--verbose] [--text]\n";
     return 2;
   }
   std::map<Outcome, int> count;
   std::map<std::string, int> refused;
   for (const Test& t : find_tests(roots, filter)) {
-    Result r = run_test(t, evaluate_typed);
+    Result r = run_test(t, execute);
     ++count[r.outcome];
     if (r.outcome == Outcome::not_claimed) ++refused[kind_of_refusal(r)];
     if (r.outcome == Outcome::failed || (verbose && r.outcome == Outcome::not_claimed)) {

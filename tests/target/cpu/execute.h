@@ -40,17 +40,21 @@ inline Values execute(const Plan& plan, const Values& given) {
   for (std::size_t t = 0; t < p.tensors.size(); ++t) {
     const auto id = static_cast<TensorId>(t);
     const auto it = given.find(id);
-    if (it != given.end()) base[t] = it->second.data;
-    else if (!p.tensors[t].data.empty()) base[t] = const_cast<std::byte*>(p.tensors[t].data.data());
-    else base[t] = (held[id] = empty_of(p, id)).data;
+    if (it != given.end())
+      base[t] = it->second.data;
+    else if (!p.tensors[t].data.empty())
+      base[t] = const_cast<std::byte*>(p.tensors[t].data.data());
+    else
+      base[t] = (held[id] = empty_of(p, id)).data;
   }
   cpu::Aligned scratch(static_cast<std::size_t>(exe.scratch * pool.size()) + 64);
   cpu::run(plan, exe, pool, base.data(), scratch.data);
   Values out;
   for (const PlannedKernel& k : plan.kernels)
     if (k.region)
-      for (TensorId t : boundary(p, *k.region).outputs) out[t] = row_major_of(held[t], plan.layouts[static_cast<std::size_t>(t)]);
+      for (TensorId t : boundary(p, *k.region).outputs)
+        out[t] = row_major_of(held[t], plan.layouts[static_cast<std::size_t>(t)]);
   return out;
 }
 
-}  // namespace tilewright::testing
+} // namespace tilewright::testing

@@ -134,7 +134,7 @@ void check(std::uint64_t seed, int* fast, int* all) {
     for (std::int64_t i = 0; i < w.count(); ++i)
       if (!(std::abs(value(g, i) - value(w, i)) <= slack)) {
         std::string nests;
-        for (const PlannedKernel& k : plan.kernels) nests += print(*normal, *k.region, k.schedule, k.nest);
+        for (const PlannedKernel& k : plan.kernels) nests += print(*normal, *k.region, k.schedule, expand(*normal, *k.region, k.schedule, k.name));
         FAIL() << "seed " << seed << " isa " << o.isa << ": " << p.tensor(t).name << "[" << i << "] is " << value(g, i) << ", the evaluator says "
                << value(w, i) << "\n" << c.text << nests;
       }

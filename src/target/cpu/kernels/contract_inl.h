@@ -20,7 +20,8 @@ namespace {
 
 constexpr bool half_vectors = lanes >= 8;
 constexpr int granule = half_vectors ? lanes / 2 : lanes; // columns by which tiles narrow
-constexpr int staged_k = 512;                             // of A in f16 or bf16, widened at a time
+constexpr int staged_k = 512;                             // of a row of A, copied at a time
+constexpr int staged_panels = 16;                         // that share one copy
 
 // One run of the micro-kernel. Pointers to rows stand at column 0 of the block or of a buffer, `column` elements before
 // the tile.
@@ -154,29 +155,51 @@ struct RowTile {
   int rows;
   float* c[mr]; // of Quick endings
   const float* residual[mr];
-  float* spill[mr]; // rows of `values`
-  alignas(64) float values[mr * nr];
+  float* spill[mr]; // rows of sums[0]
+  alignas(64) float sums[staged_panels][mr * nr];
   alignas(64) float staged[mr * staged_k];
 };
 
-// Rows of A as f32 addresses, if A is stored so.
+struct Panel {
+  const void* b;
+  std::int64_t column;
+  int columns, width; // width in granules
+  int slot;           // of the tile's sums
+};
+
+struct Range { // of the flattened (tap, k)
+  std::int64_t from, count;
+  bool first, last;
+};
+
+// Rows of A in f32 are read in place, unless they lie a multiple of 2 KiB apart: then a tile of them falls on a few
+// sets of the L1 cache, and every load would miss.
+inline bool must_stage(const Contract& c) {
+  if (c.a_type != DType::f32) return true;
+  const std::int64_t apart = c.m > 1 ? row_at(c.a_rows, 1) - row_at(c.a_rows, 0) : 1;
+  return c.m > 4 && c.taps * c.k >= 128 && apart != 0 && apart % 512 == 0;
+}
+
 inline void point_at_rows(const Contract& c, const Quick& quick, RowTile& t, Step& s) {
   for (int r = 0; r < t.rows; ++r) {
     if (c.a_type == DType::f32) s.a[r] = static_cast<const float*>(c.a) + row_at(c.a_rows, t.row + r);
     if (quick.possible) t.c[r] = static_cast<float*>(c.c) + row_at(c.c_rows, t.row + r);
     if (quick.residual)
       t.residual[r] = static_cast<const float*>(quick.residual->operand) + row_at(quick.residual->rows, t.row + r);
-    t.spill[r] = t.values + r * nr;
+    t.spill[r] = t.sums[0] + r * nr;
   }
+  s.tap = c.tap_offset;
+  s.taps = c.taps;
+  s.k = c.k;
+  s.a_k = c.a_k;
 }
 
-// Widens elements [from, from + count) of the flattened (tap, k) of the tile's rows.
-template <class T> void stage_rows(const Contract& c, RowTile& t, std::int64_t from, std::int64_t count) {
+template <class T> void widen_rows(const Contract& c, RowTile& t, const Range& range) {
   for (int r = 0; r < t.rows; ++r) {
     const T* const row = static_cast<const T*>(c.a) + row_at(c.a_rows, t.row + r);
     float* to = t.staged + r * staged_k;
-    for (std::int64_t done = 0; done < count;) {
-      const std::int64_t tap = (from + done) / c.k, k = (from + done) % c.k, run = least(c.k - k, count - done);
+    for (std::int64_t at = range.from, end = at + range.count; at < end;) {
+      const std::int64_t tap = at / c.k, k = at % c.k, run = least(c.k - k, end - at);
       const T* p = row + (c.tap_offset ? c.tap_offset[tap] : 0) + k * c.a_k;
       if (c.a_k == 1)
         by_vectors(
@@ -185,114 +208,83 @@ template <class T> void stage_rows(const Contract& c, RowTile& t, std::int64_t f
             });
       else
         for (std::int64_t i = 0; i < run; ++i) to[i] = widen(p[i * c.a_k]);
-      done += run;
+      at += run;
       to += run;
     }
   }
 }
 
-inline void stage(const Contract& c, RowTile& t, Step& s, std::int64_t from, std::int64_t count) {
-  if (c.a_type == DType::f16)
-    stage_rows<F16>(c, t, from, count);
-  else
-    stage_rows<Bf16>(c, t, from, count);
+// Copies a range of the tile's rows, in f32, side by side.
+inline void stage(const Contract& c, RowTile& t, Step& s, const Range& range) {
+  for_storage(c.a_type, [&](auto* type) { widen_rows<std::remove_pointer_t<decltype(type)>>(c, t, range); });
   for (int r = 0; r < t.rows; ++r) s.a[r] = t.staged + r * staged_k;
   s.tap = nullptr;
   s.taps = 1;
-  s.k = count;
+  s.k = range.count;
   s.a_k = 1;
 }
 
 // C's stored values, as the beginning of the sums of a spilled tile.
-inline void load_tile(const Contract& c, RowTile& t, std::int64_t column, int columns) {
+inline void load_tile(const Contract& c, RowTile& t, const Panel& p) {
   for_storage(
       c.c_type, [&](auto* type) __attribute__((always_inline)) {
         for (int r = 0; r < t.rows; ++r) {
-          const auto* p = static_cast<decltype(type)>(c.c) + row_at(c.c_rows, t.row + r) + column * c.c_n;
-          for (int i = 0; i < columns; ++i) t.values[r * nr + i] = widen(p[i * c.c_n]);
+          const auto* from = static_cast<decltype(type)>(c.c) + row_at(c.c_rows, t.row + r) + p.column * c.c_n;
+          for (int i = 0; i < p.columns; ++i) t.sums[p.slot][r * nr + i] = widen(from[i * c.c_n]);
         }
       });
 }
 
-struct Panel {
-  const void* b;
-  std::int64_t column;
-  int columns, width; // width in granules
-};
-
-// The whole sum of one tile: one run of the micro-kernel, or several where A has to be widened piece by piece.
-inline void sum_panel(const Contract& c, const Quick& quick, RowTile& t, Step& s, const Panel& p, bool staged) {
-  const MicroKernel kernel = micro_kernel_for(c.b_type, p.width, t.rows);
+// A range of the sum of one tile and panel, from its beginning or from the tile's sums, to its end or to the tile's
+// sums.
+inline void sum_range(const Contract& c, const Quick& quick, RowTile& t, Step& s, const Panel& p, const Range& range) {
   const bool direct = quick.possible && c.b_type == DType::f32 && p.columns == p.width * granule;
-  if (c.accumulate && !direct) load_tile(c, t, p.column, p.columns);
-  s.begin = !c.accumulate ? nullptr : direct ? t.c : t.spill;
-  s.begin_column = direct ? p.column : 0;
-  const auto to_end = [&] {
-    s.end = direct ? t.c : t.spill;
-    s.end_column = direct ? p.column : 0;
-    s.bias = direct && quick.bias ? quick.bias + p.column : nullptr;
-    s.residual = direct && quick.residual ? t.residual : nullptr;
-    s.limits = direct && quick.limits;
-  };
-  s.b = p.b;
-  const std::int64_t depth = c.taps * c.k;
-  if (c.a_type == DType::f32 || depth <= staged_k) {
-    if (c.a_type != DType::f32 && !staged) stage(c, t, s, 0, depth);
-    to_end();
-    kernel(s);
-  } else {
-    for (std::int64_t from = 0; from < depth; from += staged_k) {
-      const std::int64_t count = least<std::int64_t>(staged_k, depth - from);
-      stage(c, t, s, from, count);
-      s.b = static_cast<const char*>(p.b) + from * nr * bytes_of_storage(c.b_type);
-      if (from + count == depth) {
-        to_end();
-      } else {
-        s.end = t.spill;
-        s.end_column = 0;
-        s.bias = nullptr;
-        s.residual = nullptr;
-        s.limits = false;
-      }
-      kernel(s);
-      s.begin = t.spill;
-      s.begin_column = 0;
-    }
-  }
-  if (!direct)
-    finish_tile({t.values, nr, t.rows, p.columns, t.row, p.column}, c.epilogue, {c.c, c.c_type, c.c_rows, c.c_n});
+  const std::int64_t spilled = p.slot * mr * nr;
+  if (range.first && c.accumulate && !direct) load_tile(c, t, p);
+  s.begin = !range.first ? t.spill : !c.accumulate ? nullptr : direct ? t.c : t.spill;
+  s.begin_column = range.first && direct ? p.column : spilled;
+  const bool ends = range.last && direct;
+  s.end = ends ? t.c : t.spill;
+  s.end_column = ends ? p.column : spilled;
+  s.bias = ends && quick.bias ? quick.bias + p.column : nullptr;
+  s.residual = ends && quick.residual ? t.residual : nullptr;
+  s.limits = ends && quick.limits;
+  s.b = static_cast<const char*>(p.b) + range.from * nr * bytes_of_storage(c.b_type);
+  micro_kernel_for(c.b_type, p.width, t.rows)(s);
+  if (range.last && !direct)
+    finish_tile({t.sums[p.slot], nr, t.rows, p.columns, t.row, p.column}, c.epilogue, {c.c, c.c_type, c.c_rows, c.c_n});
 }
 
 inline void contract_block(const Contract& c) {
   if (c.m <= 0 || c.n <= 0) return;
   const Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n);
-  const std::int64_t b_bytes = bytes_of_storage(c.b_type);
-  const std::int64_t panel = c.b_panel ? c.b_panel : c.taps * c.k * nr, panels = (c.n + nr - 1) / nr;
-  const std::int64_t read = c.taps * c.k * nr * b_bytes, cache = 512 * 1024;
-  const std::int64_t group = read >= cache ? 1 : read == 0 ? panels : cache / read;
+  const bool staged = must_stage(c);
+  const std::int64_t depth = c.taps * c.k, range = staged && depth ? least<std::int64_t>(depth, staged_k) : depth;
+  const std::int64_t b_bytes = bytes_of_storage(c.b_type), panel = c.b_panel ? c.b_panel : depth * nr;
+  const std::int64_t panels = (c.n + nr - 1) / nr, read = range * nr * b_bytes, cache = 512 * 1024;
+  const std::int64_t fitting = read >= cache ? 1 : read == 0 ? panels : cache / read;
+  const std::int64_t group = staged ? least<std::int64_t>(fitting, staged_panels) : fitting;
   const std::int64_t tiles = (c.m + mr - 1) / mr;
   Step s;
   RowTile t;
   s.low = quick.low;
   s.high = quick.high;
-  for (std::int64_t first = 0; first < panels; first += group) {
-    const std::int64_t last = least(first + group, panels);
+  for (std::int64_t first = 0; first < panels; first += group)
     for (std::int64_t i = 0; i < tiles; ++i) {
       t.row = i * c.m / tiles;
       t.rows = static_cast<int>((i + 1) * c.m / tiles - t.row);
-      s.tap = c.tap_offset;
-      s.taps = c.taps;
-      s.k = c.k;
-      s.a_k = c.a_k;
       point_at_rows(c, quick, t, s);
-      for (std::int64_t j = first; j < last; ++j) {
-        const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr));
-        const void* b = static_cast<const char*>(c.b) + j * panel * b_bytes;
-        const int width = c.b_type == DType::f32 ? (columns + granule - 1) / granule : widths;
-        sum_panel(c, quick, t, s, {b, j * nr, columns, width}, j > first);
+      for (std::int64_t from = 0; from == 0 || from < depth; from += range + (range == 0)) {
+        const Range part = {from, least(range, depth - from), from == 0, from + range >= depth};
+        if (staged) stage(c, t, s, part);
+        for (std::int64_t j = first; j < least(first + group, panels); ++j) {
+          const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr));
+          const int width = c.b_type == DType::f32 ? (columns + granule - 1) / granule : widths;
+          const void* b = static_cast<const char*>(c.b) + j * panel * b_bytes;
+          sum_range(c, quick, t, s, {b, j * nr, columns, width, staged ? static_cast<int>(j - first) : 0}, part);
+        }
       }
     }
-  }
 }
 
 } // namespace
