@@ -5,7 +5,7 @@
 //   Values given = random_inputs(p, random);               // of every input and weight, at the default sizes
 //   evaluate(p, given, default_sizes(p), Evaluation::typed);
 //
-// They hold maps, all reducers, windows with `else`, strides, quotients and remainders, gathers, guards, selects, casts,
+// They hold maps, all reducers, contractions, softmax and norms, windows with `else`, strides, quotients and remainders, gathers, guards, selects, casts,
 // pieces and several dtypes. Values stay moderate (a bound is carried along and values are damped), nothing is divided by
 // zero, no logarithm or root leaves its domain, and an argmax always has a candidate: results are finite and defined.
 // `smooth` leaves out what turns a rounding error into another answer (comparisons, rounding, integer casts and argmax of
@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "expr/define.h"
 #include "expr/evaluate.h"
 #include "expr/program.h"
 #include "expr/scalar.h"
@@ -32,6 +33,8 @@ struct RandomOptions {
   bool doubles = true;       // f64
   bool free_sizes = true;    // some sizes are symbols with a default; else all are fixed numbers
   bool gathers = true, windows = true, pieces = true, guards = true;
+  bool definitions = true;   // softmax, norms and the like: several statements each
+  bool infinite = false;     // softmax under a guard: where no point is live, its maximum (not its result) is -inf
 };
 
 using Random = std::mt19937_64;
@@ -52,9 +55,11 @@ class RandomProgram {
     p_.name = "random";
     for (int i = below(3) + 4; i > 0; --i) declare_size();
     for (int n = o_.statements > 0 ? o_.statements : 1 + below(6); n > 0; --n) {
-      const int kind = below(10);
+      const int kind = below(12);
       if (o_.pieces && kind == 0) make_pieces();
-      else make_statement(kind < 5);
+      else if (kind == 1 && o_.definitions) make_definition();
+      else if (kind < 4) make_contraction();
+      else make_statement(kind < 8);
     }
     std::vector<bool> read(p_.tensors.size(), false);
     for (const auto& node : p_.nodes)
@@ -88,12 +93,21 @@ class RandomProgram {
     const std::string name = "n" + std::to_string(extents_.size());
     const std::int64_t number = 1 + below(o_.max_extent);
     if (o_.free_sizes && chance(30)) {
-      p_.sizes.push_back({name, Size(number), {}, false});
+      add_size(name, number);
       extents_.push_back({name, Size::symbol(name), number});
     } else {
-      p_.sizes.push_back({name, Size(number), {number, number}, true});
+      add_size(name, number, Interval{number, number});
       extents_.push_back({name, number, number});
     }
+  }
+
+  void add_size(const std::string& name, const Size& value, std::optional<Interval> fixed = {}) {
+    SizeDecl size;
+    size.name = name;
+    size.value = value;
+    if (fixed) size.range = *fixed;
+    size.ranged = fixed.has_value();
+    p_.sizes.push_back(std::move(size));
   }
 
   // The extent of that value, declared (derived from others) if there is none.
@@ -102,7 +116,7 @@ class RandomProgram {
       if (extents_[i].value == value) return static_cast<int>(i);
     const std::string name = "n" + std::to_string(extents_.size());
     const std::int64_t number = value.at(defaults());
-    p_.sizes.push_back(value.is_constant() ? SizeDecl{name, value, {number, number}, true} : SizeDecl{name, value, {}, false});
+    add_size(name, value, value.is_constant() ? std::optional(Interval{number, number}) : std::nullopt);
     extents_.push_back({name, value, number});
     return static_cast<int>(extents_.size()) - 1;
   }
@@ -450,6 +464,11 @@ class RandomProgram {
     const Class c = chance(65) ? Class::real : chance(70) ? Class::whole : Class::truth;
     Value v = damped(value(c, 1 + below(3)));
     const bool indexes = !s.reduced.empty() && (s.reducer = reducer_for(v, c, s.reduced), s.reducer == Reducer::argmax || s.reducer == Reducer::argmin);
+    store(std::move(s), v, c, indexes);
+  }
+
+  // Adds the statement, writing a tensor of its own.
+  void store(Statement s, const Value& v, Class c, bool indexes = false) {
     s = finish(std::move(s), v);
     std::vector<Size> dims;
     for (AxisId a : parallel_axes(s)) {
@@ -463,6 +482,72 @@ class RandomProgram {
       p_.tensor(s.out).index_axis = s.names[at(s.reduced[0])];
     }
     p_.nodes.emplace_back(std::move(s));
+  }
+
+  // A new tensor read by some of the axes, with a window over two of them.
+  Value operand(Class c, bool window) {
+    std::vector<std::pair<Size, Index>> dims;
+    for (AxisId a = 0; a < static_cast<AxisId>(here_.extents.size()); ++a)
+      if (chance(60) && dims.size() < 3) dims.emplace_back(here_.extents[at(a)], axis_index(a));
+    if (window) {
+      const AxisId a = random_axis(), b = random_axis();
+      const int stride = 1 + below(2), dilation = 1 + below(2), padding = below(3);
+      const Index i = Size(stride) * axis_index(a) + Size(dilation) * axis_index(b) - constant_index(padding);
+      dims.emplace_back(here_.extents[at(a)] + below(3), i);
+    }
+    std::shuffle(dims.begin(), dims.end(), random_);
+    std::vector<Size> shape;
+    Access access{-1, {}, nullptr};
+    bool safe = true;
+    for (const auto& [dim, index] : dims) {
+      extent_of(dim);
+      shape.push_back(dim);
+      access.at.push_back(index);
+      safe = safe && inside(index, dim);
+    }
+    const DType dtype = random_dtype(c);
+    const Fact f{c == Class::real ? 2.0 : dtype == DType::u8 ? 7.0 : 4.0, true};
+    const TensorId t = declare_tensor(dtype, shape, chance(60) ? Kind::input : Kind::weight, f);
+    if (!safe) access.otherwise = is_float(dtype) ? number(0, compute_type(dtype)) : integer(0, compute_type(dtype));
+    return {read(p_, t, std::move(access.at), std::move(access.otherwise)), f.bound, true};
+  }
+
+  // Sums of products, and maxima over windows.
+  void make_contraction() {
+    choose_axes(2 + below(4));
+    const int n = static_cast<int>(here_.which.size());
+    const Class c = chance(75) ? Class::real : Class::whole;
+    const bool window = o_.windows && chance(40), pool = chance(15);
+    Statement s;
+    for (AxisId a = std::max(1, n - 1 - below(2)); a < n; ++a) s.reduced.push_back(a);
+    if (s.reduced.empty()) s.reduced.push_back(0);
+    s.reducer = pool ? Reducer::max : Reducer::sum;
+    Value v = operand(c, window);
+    if (!pool) {
+      const Value w = chance(75) ? operand(c, false) : damped(read_of(c, 1));
+      v = {binary(Op::mul, v.s, w.s), v.bound * w.bound * points_of(s.reduced), v.exact && w.exact && c == Class::whole};
+    }
+    store(std::move(s), v, c);
+  }
+
+  // softmax, norms and the like over some of the axes; no -inf and no division by almost nothing comes out of them.
+  void make_definition() {
+    choose_axes(1 + below(3));
+    const Value v = damped(real(1));
+    define::Form form{here_.extents, {}, {}, v.s, nullptr, "T" + std::to_string(p_.tensors.size())};
+    for (int i : here_.which) form.names.push_back(extents_[at(i)].name);
+    for (AxisId a = 0; a < static_cast<AxisId>(here_.extents.size()); ++a)
+      if (chance(50)) form.over.push_back(a);
+    if (form.over.empty()) form.over.push_back(0);
+    const auto kind = static_cast<define::Reduction>(below(7));
+    const bool logarithm = kind == define::Reduction::log_softmax || kind == define::Reduction::logsumexp;
+    const bool may_guard = !logarithm && (o_.infinite || kind != define::Reduction::softmax);
+    if (o_.guards && may_guard && chance(30)) form.guard = truth(1).s;
+    if (form.guard && form.guard->op == Op::constant) form.guard = nullptr;
+    Builder build(p_);
+    define::expand(build, kind, form, chance(80) ? DType::f32 : DType::f64, 0.5);
+    const double n = points_of(form.over), bound = std::max(1.0, v.bound);
+    while (facts_.size() < p_.tensors.size()) facts_.push_back({bound * bound * n * 2, false});
   }
 
   // A tensor of two or three boxes along one dim, or of two interleaved ones.
