@@ -41,6 +41,15 @@ class Batch(int):
     """The batch in a constant shape: PROBE while probing, the requested number in the file."""
 
 
+def images(rng, count, size):
+    """Random images of deviation 1: every second plain noise, the others blots under a little noise, as pictures are."""
+    noise = rng.standard_normal((count, 3, size, size), np.float32)
+    grid = rng.standard_normal((count, 3, 4, 4), np.float32)
+    blots = np.repeat(np.repeat(grid, -(-size // 4), 2), -(-size // 4), 3)[:, :, :size, :size]
+    noise[1::2] = np.float32(0.9) * blots[1::2] + np.float32(0.4) * noise[1::2]
+    return noise
+
+
 class Builder:
     def __init__(self, name, opset=17, batch=1, constant_nodes=False):
         self.name, self.opset, self.batch = name, opset, batch
@@ -61,7 +70,7 @@ class Builder:
         return Value(name, data)
 
     def image(self, size, name="input"):
-        return self.input(name, self.rng.standard_normal((PROBE, 3, size, size), np.float32))
+        return self.input(name, images(self.rng, PROBE, size))
 
     def output(self, name, value, dims=None):
         """Names a value and makes it a graph output."""
@@ -283,7 +292,7 @@ class Builder:
 
     def squeeze_excite(self, x, squeezed, act, gate):
         s = act(self.conv(self.global_pool(x), squeezed, 1))
-        return self.mul(x, gate(self.conv(s, x.shape[1], 1, gain=1.5)))
+        return self.mul(x, gate(self.conv(s, x.shape[1], 1, gain=0.6)))
 
     # --- layers without weights --------------------------------------------------------------------------------------
 

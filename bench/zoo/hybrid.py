@@ -29,9 +29,9 @@ def ceit_t(size, batch):
     x = b.add(x, b.weight(b.random((1, x.shape[1], 192), 0.5), "pos_embed"))
     summaries = []
     for _ in range(12):
-        x = b.add(x, self_attention(b, b.layer_norm(x, op=False), 3, 0.32))
+        x = b.add(x, self_attention(b, b.layer_norm(x, op=False), 3, 0.33))
         # The class token is added to its own norm here: scales of both signs keep it from growing.
-        y = b.layer_norm(x, op=False, scale=b.random(192, 0.34))
+        y = b.layer_norm(x, op=False, scale=b.random(192, 0.36))
         x = b.add(x, local_feed_forward(b, y, 768, 0.35))
         summaries.append(b.unsqueeze(b.pick(x, 0, 1), 1))
     x = b.add(b.concat(summaries, 1), b.weight(b.random((1, 12, 192), 0.4), "pos_layer_embed"))

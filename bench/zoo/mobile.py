@@ -14,15 +14,18 @@ def same_pads(kernel, stride):
     return [total // 2, total // 2, total - total // 2, total - total // 2]
 
 
-def inverted_residual(b, x, out, kernel, stride, expanded, act, skip=True, squeeze=None, **conv):
-    """Expand, depthwise, (squeeze-and-excite,) project; with the input added where shapes allow."""
+def inverted_residual(b, x, out, kernel, stride, expanded, act, squeeze=None, **conv):
+    """Expand, depthwise, (squeeze-and-excite,) project; with the input added where shapes allow.
+    Smooth activations get more than deviation 1: near 0 they bend, and inputs a little larger than the probe would grow
+    from layer to layer."""
+    gain = 1.0 if act in (b.relu, b.relu6) else 1.6
     y = x
     if expanded != x.shape[1]:
-        y = act(b.conv(y, expanded, 1, **conv))
-    y = act(b.depthwise(y, kernel, stride, **conv))
+        y = act(b.conv(y, expanded, 1, gain=gain, **conv))
+    y = act(b.depthwise(y, kernel, stride, gain=gain, **conv))
     if squeeze:
         y = squeeze(y)
-    residual = skip and stride == 1 and out == x.shape[1]
+    residual = stride == 1 and out == x.shape[1]
     y = b.conv(y, out, 1, gain=0.7 if residual else 1.0, **conv)
     return b.add(x, y) if residual else y
 

@@ -94,8 +94,8 @@ def deit_t(size, batch):
     token = b.op("Expand", b.weight(b.random((1, 1, 192)), "cls_token"), b.shape([b.batch_of(image), 1, 192]))
     x = b.add(b.concat([token, x], 1), b.weight(b.random((1, tokens + 1, 192), 0.5), "pos_embed"))
     for _ in range(12):
-        x = b.add(x, self_attention(b, b.layer_norm(x), 3, 0.5, scale_query, SCALED_QUERY))
-        x = b.add(x, mlp(b, b.layer_norm(x), b.gelu, 4, 0.5))
+        x = b.add(x, self_attention(b, b.layer_norm(x), 3, 0.45, scale_query, SCALED_QUERY))
+        x = b.add(x, mlp(b, b.layer_norm(x), b.gelu, 4, 0.45))
     b.output("logits", b.head(b.pick(b.layer_norm(x), 0, 1)))
     return b.finish()
 
