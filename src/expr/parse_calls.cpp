@@ -1,10 +1,8 @@
 // Functions by name: the operators that have no sign of their own, casts, and scalar definitions.
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
-#include <numbers>
 
+#include "expr/define.h"
 #include "expr/parse_scope.h"
 #include "expr/scalar.h"
 #include "support/error.h"
@@ -32,24 +30,6 @@ constexpr std::array functions{
     Function{"shl", Op::shift_left}, Function{"shr", Op::shift_right}, Function{"min", Op::min},
     Function{"max", Op::max},        Function{"select", Op::select}};
 
-// Functions that are written out. Those with a keyword have it in `keyword`.
-constexpr std::array<std::string_view, 16> definitions{
-    "relu",      "relu6",    "leaky_relu", "elu",  "sigmoid",      "silu",       "swish", "gelu",
-    "gelu_tanh", "softplus", "softsign",   "mish", "hard_sigmoid", "hard_swish", "clip",  "rsqrt"};
-
-Value literal(double value) { return {number(value), true, {}}; }
-Value operator+(Value a, Value b) { return make_binary(Op::add, std::move(a), std::move(b)); }
-Value operator-(Value a, Value b) { return make_binary(Op::sub, std::move(a), std::move(b)); }
-Value operator*(Value a, Value b) { return make_binary(Op::mul, std::move(a), std::move(b)); }
-Value operator/(Value a, Value b) { return make_binary(Op::div, std::move(a), std::move(b)); }
-Value larger(Value a, Value b) { return make_binary(Op::max, std::move(a), std::move(b)); }
-Value smaller(Value a, Value b) { return make_binary(Op::min, std::move(a), std::move(b)); }
-Value sigmoid(const Value& x) { return literal(1) / (literal(1) + make_unary(Op::exp, make_unary(Op::neg, x))); }
-Value softplus(const Value& x) {
-  const Value small = make_unary(Op::exp, make_unary(Op::neg, make_unary(Op::abs, x)));
-  return larger(x, literal(0)) + make_unary(Op::log, literal(1) + small);
-}
-
 class Calls {
 public:
   Calls(const Scope& scope, const Ast& ast) : scope_(scope), ast_(ast) {}
@@ -62,7 +42,11 @@ public:
     }
     for (const Function& f : functions)
       if (f.name == ast_.text) return apply(f.op);
-    if (auto value = defined()) return *value;
+    if (const define::Function* f = define::function_named(ast_.text)) return defined(*f);
+    if (ast_.text == "clip") {
+      arguments(3);
+      return make_binary(Op::min, make_binary(Op::max, argument(0), argument(1)), argument(2));
+    }
     unknown();
   }
 
@@ -71,14 +55,15 @@ private:
   const Ast& ast_;
 
   [[noreturn]] void unknown() const {
-    std::vector<std::string> known(definitions.begin(), definitions.end());
+    std::vector<std::string> known{"clip", "nan"};
+    for (const define::Function& f : define::functions()) known.emplace_back(f.name);
     for (const Function& f : functions) known.emplace_back(f.name);
     const std::string near = nearest(ast_.text, known);
     scope_.fail(Code::name, ast_.at, "unknown function " + ast_.text, near.empty() ? "" : "did you mean " + near + "?");
   }
 
-  void arguments(std::size_t count) const {
-    if (!ast_.keywords.empty())
+  void arguments(std::size_t count, bool keywords = false) const {
+    if (!keywords && !ast_.keywords.empty())
       scope_.fail(Code::name, ast_.keywords[0].first.at, ast_.text + " takes no " + ast_.keywords[0].first.text);
     if (ast_.args.size() != count)
       scope_.fail(Code::syntax, ast_.at,
@@ -97,49 +82,27 @@ private:
     return make_cast(std::move(v), type);
   }
 
-  double keyword(std::string_view name, double otherwise) const {
+  // A function that is written out, with its parameters by name.
+  Value defined(const define::Function& f) const {
+    std::vector<double> parameters;
+    for (const define::Parameter& p : f.parameters) parameters.push_back(p.value);
     for (const auto& [key, value] : ast_.keywords) {
-      if (key.text == name) return value;
-      if (key.text != "alpha" && key.text != "beta")
-        scope_.fail(Code::name, key.at, ast_.text + " takes no " + key.text,
-                    "it takes alpha" + std::string(ast_.text == "hard_sigmoid" ? " and beta" : ""));
+      std::size_t i = 0;
+      while (i < f.parameters.size() && f.parameters[i].name != key.text) ++i;
+      if (i == f.parameters.size())
+        scope_.fail(Code::name, key.at, ast_.text + " takes no " + key.text, known_parameters(f));
+      parameters[i] = value;
     }
-    return otherwise;
+    arguments(1, true);
+    const Value x = argument(0);
+    return {f.build(x.scalar, parameters.data()), false, x.stored};
   }
 
-  // Zero as the type of x has it, so that relu of integers stays integer.
-  static Value zero() { return {integer(0), true, {}}; }
-
-  std::optional<Value> defined() const {
-    const std::string& f = ast_.text;
-    if (std::find(definitions.begin(), definitions.end(), f) == definitions.end()) return std::nullopt;
-    const bool with_keywords = f == "leaky_relu" || f == "elu" || f == "hard_sigmoid";
-    const bool fits = ast_.args.size() == (f == "clip" ? 3U : 1U) && (with_keywords || ast_.keywords.empty());
-    if (!fits) arguments(f == "clip" ? 3 : 1);
-    const Value x = argument(0);
-    if (f == "clip") return smaller(larger(x, argument(1)), argument(2));
-    if (f == "relu") return larger(x, zero());
-    if (f == "relu6") return smaller(larger(x, zero()), {integer(6), true, {}});
-    if (f == "leaky_relu")
-      return make_select(make_binary(Op::lt, x, literal(0)), x * literal(keyword("alpha", 0.01)), x);
-    if (f == "elu")
-      return make_select(make_binary(Op::gt, x, literal(0)), x,
-                         literal(keyword("alpha", 1)) * (make_unary(Op::exp, x) - literal(1)));
-    if (f == "sigmoid") return sigmoid(x);
-    if (f == "silu" || f == "swish") return x * sigmoid(x);
-    if (f == "gelu") return literal(0.5) * x * (literal(1) + make_unary(Op::erf, x * literal(std::numbers::sqrt2 / 2)));
-    if (f == "gelu_tanh")
-      return literal(0.5) * x *
-             (literal(1) +
-              make_unary(Op::tanh, literal(std::sqrt(2 / std::numbers::pi)) * (x + literal(0.044715) * (x * x * x))));
-    if (f == "softplus") return softplus(x);
-    if (f == "softsign") return x / (literal(1) + make_unary(Op::abs, x));
-    if (f == "mish") return x * make_unary(Op::tanh, softplus(x));
-    if (f == "rsqrt") return literal(1) / make_unary(Op::sqrt, x);
-    const double alpha = f == "hard_sigmoid" ? keyword("alpha", 0.2) : 1.0 / 6,
-                 beta = f == "hard_sigmoid" ? keyword("beta", 0.5) : 0.5;
-    const Value hard = smaller(larger(x * literal(alpha) + literal(beta), literal(0)), literal(1));
-    return f == "hard_swish" ? x * hard : hard;
+  static std::string known_parameters(const define::Function& f) {
+    std::string text;
+    for (const define::Parameter& p : f.parameters)
+      text += (text.empty() ? "it takes " : " and ") + std::string(p.name);
+    return text;
   }
 
   Value apply(Op op) const {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "expr/parse_ast.h"
-#include "expr/parse_reduce.h"
 #include "expr/program.h"
 #include "expr/verify.h"
 
@@ -49,7 +48,7 @@ Value make_select(Value condition, Value, Value);
 Value make_cast(Value, DType);
 Value make_leaf(Value, DType);                         // i64(2), f64(0.5), i64(index(x)): the leaf in that type, null if it has none
 ScalarRef as_type(const Value&, DType compute);
-DType default_type(const Value& body, const Definition&);
+DType default_type(const Value& body, Reducer);
 
 // parse_calls.cpp: functions by name.
 Value lower_call(const Scope&, const Ast&);

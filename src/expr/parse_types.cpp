@@ -105,14 +105,12 @@ Value make_leaf(Value v, DType type) {
 
 // The promoted type of the inputs, as far as it can hold the value: i32 for sums of i8, u8 and bool, a float for a
 // quotient of integers.
-DType default_type(const Value& body, const Definition& definition) {
-  const Reducer reducer = definition.reducer_of;
+DType default_type(const Value& body, Reducer reducer) {
   const DType computed = body.scalar->dtype;
   if (reducer == Reducer::any || reducer == Reducer::all) return DType::boolean;
   if (reducer == Reducer::argmax || reducer == Reducer::argmin) return DType::i64;
   DType type = body.stored.value_or(computed);
   if (is_float(computed) && !is_float(type)) type = computed;
-  if (definition.kind == Definition::expanded && !is_float(type)) type = DType::f32;
   const bool narrow = type == DType::i8 || type == DType::u8 || type == DType::boolean;
   if (narrow && reducer != Reducer::none) return DType::i32;
   return type == DType::boolean && computed != DType::boolean ? DType::i32 : type;

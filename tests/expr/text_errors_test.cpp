@@ -133,8 +133,8 @@ const Case statements[] = {
      "E0104 t.tw:6:14: axis k is on the left side or is reduced twice (a reduced axis is gone from the result)"},
     {"Z[n n] = Y[n]", "E0104 t.tw:6:5: axis n stands twice on the left side"},
     {"Z[n, n+1] = Y[n]", "E0104 t.tw:6:6: axis n stands twice on the left side"},
-    {"Z[n+k] = X[n k]",
-     "E0104 t.tw:6:4: a left side is stride * axis + offset in each dim (views and gathers belong to the right side)"},
+    {"Z[n+k] = X[n k]", "E0104 t.tw:6:1: the axes of a dim on the left side are not the digits of one number (write "
+                        "64*h + d with d < 64: each element once, without gaps)"},
     {"Z[n//2] = Y[n]",
      "E0104 t.tw:6:4: a left side is stride * axis + offset in each dim (views and gathers belong to the right side)"},
     {"Z[I[n]] = Y[n]",
@@ -236,6 +236,15 @@ const Case statements[] = {
     {"input = Y", "E0101 t.tw:6:7: expected the name of a tensor, found '='"},
     {"sum[n] = Y[n]", "E0101 t.tw:6:1: expected a statement, a declaration or 'output', found 'sum' ('sum' is "
                       "reserved; quote it to use it as a name)"},
+    {"Z[n] = clip(Y[n], 0)", "E0101 t.tw:6:8: clip takes 3 arguments, not 2"},
+    {"Z[n] = elu(Y[n], beta=1)", "E0102 t.tw:6:18: elu takes no beta (it takes alpha)"},
+    {"Z[n k] = softmax[k k] X[n k]", "E0104 t.tw:6:20: axis k stands twice in softmax[...]"},
+    {"Z[n k] = layernorm[k, bias=1] X[n k]",
+     "E0102 t.tw:6:23: layernorm takes no bias (layernorm, rmsnorm and l2norm take eps)"},
+    {"Z[n] = gelu(Y[n], Y[n])", "E0101 t.tw:6:8: gelu takes 1 argument, not 2"},
+    {"Z[n] = relu()", "E0101 t.tw:6:8: relu takes 1 argument, not 0"},
+    {"Z[2*n+k] = X[n k]", "E0104 t.tw:6:1: the axes of a dim on the left side are not the digits of one number (write "
+                          "64*h + d with d < 64: each element once, without gaps)"},
     {"opaque W[n] = f(Y)\nZ[n]=Y[n]",
      "E0101 t.tw:6:13: expected ':' after an output of an opaque statement, found '='"},
     {"opaque W[n] : f32 = f(Q)\nZ[n]=Y[n]",

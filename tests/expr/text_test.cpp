@@ -325,6 +325,21 @@ TEST(Text, PiecesMakeOneTensor) {
             "where index(e) != x_1[t]\n");
 }
 
+TEST(Text, DefinitionsStandForStatements) {
+  EXPECT_EQ(statements("program p(t, c)\ninput X[t c] : f16\nY[t c] = layernorm[c, eps=1e-3] X[t c]\noutput Y\n"),
+            "Y_mean_sum[t] : f32 = sum[c] X[t c]\n"
+            "Y_variance_sum[t] : f32 = sum[c] (X[t c] - Y_mean_sum[t] / i64(c)) * (X[t c] - Y_mean_sum[t] / i64(c))\n"
+            "Y[t c] : f16 = (X[t c] - Y_mean_sum[t] / i64(c)) / sqrt(Y_variance_sum[t] / i64(c) + 0.001)\n");
+  EXPECT_EQ(
+      statements("program p(t, c, k)\ninput X[t c] : i8\nY[t, k] = 0\nY[t, c + size(k)] = rmsnorm[c] X[t c] where "
+                 "index(c) > 0\nZ = mean[t c] X[t c]\noutput Y, Z\n")
+          .substr(0, 60),
+      "Y[t k] : f32 = 0\nY_square_sum[t] : f32 = sum[c] f32(X[t c]) ");
+  EXPECT_EQ(statements("program p(c)\ninput X[c] : f32\nY[c] = leaky_relu(X[c], alpha=0.2) + clip(X[c], -1, 1) + "
+                       "relu(X[c])\noutput Y\n"),
+            "Y[c] : f32 = select(X[c] < 0, X[c] * 0.2, X[c]) + min(max(X[c], -1), 1) + max(X[c], 0)\n");
+}
+
 TEST(Text, ProgramsOfAFileAreChosenByName) {
   const std::string text =
       "program one()\ninput X : f32\nY = X\noutput Y\nprogram two()\ninput X : f32\nZ = -X\noutput Z\n";
