@@ -284,24 +284,28 @@ std::optional<Digits> digits_of(const Index& index, const std::vector<Size>& ext
   Digits d;
   d.low = index.offset;
   auto extent = [&](const Index::Term& t) { return extents[static_cast<std::size_t>(std::get<AxisId>(t.of))]; };
+  // An axis of extent 1 is no digit: its value is 0.
+  std::vector<Index::Term> terms;
+  for (const Index::Term& t : index.terms)
+    if (extent(t) != Size(1)) terms.push_back(t);
   // From each possible last digit upwards: the next one counts in units of all before it.
-  for (std::size_t first = 0; first < index.terms.size(); ++first) {
-    std::vector<bool> used(index.terms.size(), false);
+  for (std::size_t first = 0; first < terms.size(); ++first) {
+    std::vector<bool> used(terms.size(), false);
     used[first] = true;
-    Size stride = index.terms[first].coefficient, count = extent(index.terms[first]);
+    Size stride = terms[first].coefficient, count = extent(terms[first]);
     std::size_t done = 1;
     for (bool found = true; found;) {
       found = false;
-      for (std::size_t i = 0; i < index.terms.size() && !found; ++i) {
-        if (used[i] || index.terms[i].coefficient != stride * count) continue;
+      for (std::size_t i = 0; i < terms.size() && !found; ++i) {
+        if (used[i] || terms[i].coefficient != stride * count) continue;
         used[i] = found = true;
-        count = count * extent(index.terms[i]);
+        count = count * extent(terms[i]);
         ++done;
       }
     }
-    if (done == index.terms.size()) return Digits{d.low, stride, count};
+    if (done == terms.size()) return Digits{d.low, stride, count};
   }
-  return index.terms.empty() ? std::optional(d) : std::nullopt;
+  return terms.empty() ? std::optional(d) : std::nullopt;
 }
 
 } // namespace tilewright

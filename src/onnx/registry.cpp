@@ -11,7 +11,7 @@ namespace {
 std::vector<Operator> all_rows() {
   std::vector<Operator> rows;
   for (auto table : {elementwise_operators, activation_operators, shape_operators, slice_operators, gather_operators,
-                     scatter_operators, reduce_operators, matmul_operators, conv_operators, pool_operators, norm_operators, resize_operators, select_operators, window_operators}) {
+                     scatter_operators, reduce_operators, matmul_operators, conv_operators, pool_operators, norm_operators, attention_operators, resize_operators, select_operators, window_operators}) {
     std::vector<Operator> part = table();
     rows.insert(rows.end(), part.begin(), part.end());
   }
