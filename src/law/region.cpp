@@ -31,6 +31,7 @@ Or<std::vector<Index>> image_through(const Program& p, const Statement& producer
   std::vector<bool> known(producer.axes.size(), false);
   for (std::size_t d = 0; d < producer.at.size(); ++d) {
     const auto axis = plain_axis(producer.at[d]);
+    if (!axis && p.tensor(producer.out).dims[d] == Size(1)) continue;   // one element: any index of it is that one
     if (!axis) return Refused{fmt::format("dim {} of {} is written through an index that cannot be inverted", d,
                                           p.tensor(producer.out).name)};
     image[static_cast<std::size_t>(*axis)] = substitute(p, access.at[d], reader_image);
