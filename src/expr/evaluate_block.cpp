@@ -31,6 +31,17 @@ void run_bounds(Block& block, const Step& step, int id, int n) {
   block.all[static_cast<std::size_t>(id)] = all;
 }
 
+// Elements that lie one after the other, or are the same, along each run of lanes.
+void load_runs(const Block& block, const Source& source, const Form& form, Lane lane, std::byte* out) {
+  for (std::size_t r = 0; r + 1 < block.runs.size(); ++r) {
+    int first = block.runs[r], length = block.runs[r + 1] - first;
+    std::byte* to = out + static_cast<std::size_t>(first) * bytes_of(lane);
+    std::int64_t from = form.base + form.lane[static_cast<std::size_t>(first)];
+    load(source.dtype, source.data, from, nullptr, nullptr, form.along[0] == 0 ? 1 : length, to);
+    if (form.along[0] == 0) spread(lane, to, length, to);
+  }
+}
+
 void run_load(Block& block, const Step& step, int id, int n) {
   const Source& source = block.sources[static_cast<std::size_t>(step.detail)];
   const Form& form = block.forms[static_cast<std::size_t>(source.form)];
@@ -44,8 +55,11 @@ void run_load(Block& block, const Step& step, int id, int n) {
       block.reg[static_cast<std::size_t>(id)] =
           source.data + form.base * static_cast<std::int64_t>(bytes_of(step.result));
       return;
+    } else if (n > 1 && (form.along[0] == 0 || form.along[0] == 1) &&
+               block.runs.size() * 8 <= static_cast<std::size_t>(n)) {
+      load_runs(block, source, form, step.result, out);
     } else {
-      load(source.dtype, source.data, form.base, form.dense ? nullptr : form.lane.data(), nullptr, n, out);
+      load(source.dtype, source.data, form.base, form.lane.data(), nullptr, n, out);
     }
     block.reg[static_cast<std::size_t>(id)] = out;
     return;
@@ -178,12 +192,13 @@ void place(Block& block, std::int64_t start) {
     form.low = form.high = 0;
     form.same = form.dense = true;
   }
+  block.runs.assign(1, 0);
   for (int l = 0; l < block.n;) {
     std::int64_t row = block.extents.empty() ? 1 : block.extents[0] - point[0];
     int length = static_cast<int>(std::min<std::int64_t>(row, block.n - l));
     for (Form& form : block.forms)
       if (form.used) place_run(form, point, l, length);
-    l += length;
+    block.runs.push_back(l += length);
     for (std::size_t k = 0; k < point.size(); ++k) {
       point[k] += k == 0 ? length : 1;
       if (point[k] < block.extents[k]) break;

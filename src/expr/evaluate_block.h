@@ -1,6 +1,7 @@
 // A block: the registers of the evaluator and where each affine form stands, at one point of the loops.
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "expr/evaluate_compile.h"
@@ -24,7 +25,7 @@ struct Source {
   DType dtype = DType::f32;
   int form = -1;
   std::vector<std::pair<int, std::int64_t>> gathers; // step, stride
-  std::vector<std::byte> staged;                     // the copy that data points to, if there is one
+  std::unique_ptr<std::byte[]> staged;               // the copy that data points to, if there is one
 };
 
 struct Block {
@@ -32,6 +33,7 @@ struct Block {
   std::vector<Form> forms;           // the body's affines, then one a load, then the output's
   std::vector<Source> sources;       // one a load
   std::vector<std::int64_t> extents; // of the lane axes, innermost first
+  std::vector<int> runs;             // where rows of the innermost lane axis begin in the block; then n
   int n = 0;                         // lanes in use
   std::vector<int> order;            // steps by level
   std::vector<std::size_t> first;    // position in `order` of each level's first step

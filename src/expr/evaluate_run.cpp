@@ -171,13 +171,13 @@ void stage(const Array& array, const Load& load, const Copy& copy, Source& sourc
   Lane lane = lane_of(array.dtype);
   std::int64_t total = 1;
   for (std::int64_t size : copy.size) total *= size;
-  source.staged.resize(static_cast<std::size_t>(total) * bytes_of(lane));
-  source.data = source.staged.data();
+  source.staged = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(total) * bytes_of(lane));
+  source.data = source.staged.get();
   source.dtype = stored_as(lane);
   if (load.padded)
     for (std::int64_t at = 0; at < total; at += lanes)
       spread(lane, &load.fill, static_cast<int>(std::min<std::int64_t>(lanes, total - at)),
-             source.staged.data() + static_cast<std::size_t>(at) * bytes_of(lane));
+             source.staged.get() + static_cast<std::size_t>(at) * bytes_of(lane));
   std::size_t rank = copy.size.size();
   std::vector<std::int64_t> first(rank), last(rank), strides = row_major(array.dims);
   for (std::size_t d = 0; d < rank; ++d) {
@@ -193,7 +193,7 @@ void stage(const Array& array, const Load& load, const Copy& copy, Source& sourc
       to += (at[d] - copy.low[d]) * copy.strides[d];
     }
     std::int64_t length = rank == 0 ? 1 : last[rank - 1] - first[rank - 1];
-    copy_row(array, from, length, source.staged.data() + static_cast<std::size_t>(to) * bytes_of(lane),
+    copy_row(array, from, length, source.staged.get() + static_cast<std::size_t>(to) * bytes_of(lane),
              rank == 0 ? 1 : copy.strides[rank - 1]);
     std::size_t d = rank == 0 ? 0 : rank - 1;
     for (; d > 0; --d) {

@@ -246,6 +246,20 @@ TEST(Evaluate, IntegersWrapAndSaturate) {
   EXPECT_EQ(c.values(truth), (List{1, 1, 1, 1, 1}));
 }
 
+TEST(Evaluate, TheFirstFloatBeyondAnIntegerTypeSaturates) {
+  Case c;
+  TensorId x = c.input(DType::f64, {6}, {128, 256, 0x1p31, 0x1p63, -0x1p31, -0x1p63});
+  auto stored = [&](DType type) { return c.build.statement("S", type, {6}, c.build.read(x, {ax(0)})); };
+  TensorId i8 = stored(DType::i8), u8 = stored(DType::u8), i32 = stored(DType::i32), i64 = stored(DType::i64);
+  EXPECT_EQ(c.values(i8), (List{127, 127, 127, 127, -128, -128}));
+  EXPECT_EQ(c.values(u8), (List{128, 255, 255, 255, 0, 0}));
+  EXPECT_EQ(c.values(i32), (List{128, 256, 2147483647, 2147483647, -0x1p31, -0x1p31}));
+  Array whole = c.run().at(i64);
+  const std::int64_t* wide = whole.as<std::int64_t>();
+  EXPECT_EQ(wide[3], INT64_MAX);
+  EXPECT_EQ(wide[5], INT64_MIN);
+}
+
 TEST(Evaluate, NaNsAndFirstWinners) {
   Case c;
   TensorId x = c.input(DType::f32, {3, 4}, {1, nan, 9, nan, 5, 7, 7, 2, -0.0, 0, -0.0, 0});
