@@ -78,20 +78,17 @@ struct Chooser {
   Schedule run() const {
     const std::vector<RegionAxis> axes = by_memory();
     std::vector<AxisStep> singles;
-    RegionAxis outer = -1;
     const Granule g = granule(axes);
+    std::vector<RegionAxis> long_axes;
     for (RegionAxis a : axes) {
       if (extent(a) == 0) return with({});
-      if (a == g.columns || outer >= 0) continue;
-      if (extent(a) > 1) outer = a;
+      if (a != g.columns && extent(a) > 1) long_axes.push_back(a);
     }
-    // A short batch axis in front of a longer one: both are cut, the batch to single images.
-    for (std::size_t i = 0; i + 1 < axes.size() && outer >= 0; ++i) {
-      if (axes[i] != outer || extent(outer) >= 8) continue;
-      const RegionAxis next = axes[i + 1];
-      if (next == g.columns || extent(next) <= 1) break;
+    RegionAxis outer = long_axes.empty() ? -1 : long_axes[0];
+    // A short axis in front of a longer one: both are cut, the short one to single elements.
+    if (long_axes.size() > 1 && extent(outer) < 8) {
       singles.push_back({AxisStep::How::tile, outer, 1});
-      outer = next;
+      outer = long_axes[1];
     }
     const RegionAxis columns = g.columns >= 0 ? g.columns : axes.empty() ? -1 : axes.back();
     const std::int64_t column_granule = g.columns >= 0 ? g.column : 64;
