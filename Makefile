@@ -6,7 +6,7 @@ CMAKE_FLAGS ?=
 
 .PHONY: all setup demo test test-long install bench clean
 all: setup
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTILEWRIGHT_TESTS=OFF $(CMAKE_FLAGS) > /dev/null
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=OFF $(CMAKE_FLAGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 
 setup:
@@ -14,18 +14,18 @@ setup:
 
 demo:
 	@scripts/setup.sh demo
-	@[ -e $(BUILD)/build.ninja ] || cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(CMAKE_FLAGS) > /dev/null
+	@[ -e $(BUILD)/build.ninja ] || cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache $(CMAKE_FLAGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target tilewright_tool tilewright > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
 	@BUILD=$(BUILD) .venv/bin/python examples/demo.py
 
 test: setup
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
-	@cd $(BUILD) && ctest --output-on-failure
+	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
 test-long: 
 	@scripts/setup.sh long
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && TILEWRIGHT_LONG=1 ctest --output-on-failure --timeout 7200
 
