@@ -118,13 +118,13 @@ struct Matcher {
           if (ScalarRef y = inside_unit_clamp(scaled, &a, &b); y && equal(x, y)) return chain(x) && push(S::hardswish, nullptr, a, b);
         }
     }
-    if (ScalarRef x = gelu(s)) return chain(x) && push(S::gelu);
+    if (ScalarRef x = gated_erf(s)) return chain(x) && push(S::gated_erf);
     *matched = false;
     return false;
   }
 
   // x * 0.5 * (1 + erf(x / sqrt 2)), its three factors in any order.
-  ScalarRef gelu(const ScalarRef& s) {
+  ScalarRef gated_erf(const ScalarRef& s) {
     std::vector<ScalarRef> factors;
     std::function<void(const ScalarRef&)> collect = [&](const ScalarRef& f) {
       if (f->op == Op::mul) collect(f->args[0]), collect(f->args[1]);

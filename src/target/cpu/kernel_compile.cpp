@@ -173,7 +173,7 @@ struct KernelCompiler {
 
   static std::string step_names(const std::vector<StepOf>& steps) {
     static constexpr const char* names[] = {"add", "sub", "rsub", "mul", "div", "rdiv", "max", "min", "leaky", "elu", "neg", "abs", "square",
-                                            "sqrt", "exp", "log", "sigmoid", "silu", "hardsigmoid", "hardswish", "tanh", "erf", "gelu",
+                                            "sqrt", "exp", "log", "sigmoid", "silu", "hardsigmoid", "hardswish", "tanh", "erf", "gated_erf",
                                             "softplus", "round"};
     std::string text;
     for (const StepOf& st : steps) text += std::string(text.empty() ? "" : ", ") + names[static_cast<int>(st.op)];

@@ -38,7 +38,7 @@ double expected(const EpilogueStep& s, double x, double v) {
   case StepOp::hardswish: return x * line;
   case StepOp::tanh: return std::tanh(x);
   case StepOp::erf: return std::erf(x);
-  case StepOp::gelu: return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
+  case StepOp::gated_erf: return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
   case StepOp::softplus: return x > 30 ? x : std::log1p(std::exp(x));
   case StepOp::round: return rounded(x, s.dtype);
   }

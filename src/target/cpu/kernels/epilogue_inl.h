@@ -138,7 +138,7 @@ HWY_NOINLINE void apply_step(const EpilogueStep& s, const Tile& t) {
   case StepOp::hardswish: return TW_UNARY(hn::Mul(x, hard_sigmoid(x, s.a, s.b)));
   case StepOp::tanh: return TW_UNARY(tanh(x));
   case StepOp::erf: return TW_UNARY(erf(x));
-  case StepOp::gelu: return TW_UNARY(hn::Mul(x, normal_share(x)));
+  case StepOp::gated_erf: return TW_UNARY(hn::Mul(x, normal_share(x)));
   case StepOp::softplus: return TW_UNARY(softplus(x));
   case StepOp::round:
     return s.dtype == DType::f16 ? round_tile<F16>(t) : s.dtype == DType::bf16 ? round_tile<Bf16>(t) : void();
