@@ -5,8 +5,9 @@
 //   for (const Node& node : model.graph.nodes)
 //     if (node.op_type == "Conv") strides = integers_of(node, "strides");
 //
-// Views stay valid as long as a copy of Model::owners or of the owner next to the view lives. Elements in
-// `Tensor::bytes` are not aligned, since the file does not align them: read them with value<T>(i) or memcpy.
+// Views stay valid as long as a copy of Model::owners or of the owner next to the view lives; without an owner they
+// belong to whoever gave the bytes. Elements in `Tensor::bytes` are not aligned, since the file does not align them:
+// read them with value<T>(i) or memcpy.
 #pragma once
 #include <cstddef>
 #include <cstdint>

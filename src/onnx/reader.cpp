@@ -113,7 +113,6 @@ void read_value_infos(const Place& outer, const char* kind, const Wire& wire, st
 
 // An attribute as its message has it: any of the fields, and the type that says which one counts.
 struct RawAttribute {
-  Attribute::Value value; // of the scalar and message fields, the last one read
   std::vector<float> reals;
   std::vector<std::int64_t> integers;
   std::vector<std::string_view> strings;

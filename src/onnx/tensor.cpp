@@ -165,11 +165,8 @@ void use_external(Reading& reading, const Place& place, const std::byte* at, con
   std::uint64_t size = file.bytes.size();
   if (offset > size || bytes > size - offset)
     fail(Code::external, place, at,
-         fmt::format("external data {} is too short: bytes {} to {} are needed, it has {}",
-                     in_quotes(external.location), offset,
-                     static_cast<double>(offset) + static_cast<double>(bytes) < 1.8e19 ? std::to_string(offset + bytes)
-                                                                                       : "2^64",
-                     size),
+         fmt::format("external data {} is too short: {} bytes from byte {} on are needed, it has {}",
+                     in_quotes(external.location), bytes, offset, size),
          "the data file may be of another model, or not copied to its end");
   tensor.external = external.location;
   tensor.bytes = file.bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));

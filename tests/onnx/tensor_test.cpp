@@ -257,8 +257,9 @@ TEST_F(External, AModelThatIsALinkBringsTheFolderOfItsTarget) {
 
 TEST_F(External, MissingAndShortFilesAreToldWithSizes) {
   expect_refused(tensor({{"location", "absent.bin"}}), "'absent.bin' cannot be opened in folder");
-  expect_refused(tensor({{"location", "w.bin"}}, 5), "'w.bin' is too short: bytes 0 to 20 are needed, it has 16");
-  expect_refused(tensor({{"location", "w.bin"}, {"offset", "12"}}), "bytes 12 to 20 are needed, it has 16");
+  expect_refused(tensor({{"location", "w.bin"}}, 5),
+                 "'w.bin' is too short: 20 bytes from byte 0 on are needed, it has 16");
+  expect_refused(tensor({{"location", "w.bin"}, {"offset", "12"}}), "8 bytes from byte 12 on are needed, it has 16");
   expect_refused(tensor({{"location", "w.bin"}, {"offset", "18446744073709551615"}}), "it has 16");
   expect_refused(tensor({{"location", "w.bin"}, {"offset", "-4"}}), "offset '-4' of its external data is no number");
   expect_refused(tensor({{"location", "w.bin"}, {"offset", "4x"}}), "is no number");
