@@ -70,7 +70,9 @@ TEST_F(Files, PermissionsAreRespected) {
   bool root = ::geteuid() == 0; // may read everything: become somebody else for the while
   if (root && ::seteuid(65534) != 0) GTEST_SKIP() << "cannot give up root's rights here";
   expect_error(path("t"), "Permission denied", [&] { map_file(path("t")); });
-  if (root) ASSERT_EQ(::seteuid(0), 0);
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
 }
 
 TEST_F(Files, PipesAreReadToTheirEndOrRefused) {
