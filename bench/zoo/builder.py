@@ -271,11 +271,13 @@ class Builder:
         return self.add(terms[0], y) if terms else y
 
     def head(self, x, out=1000, gain=1.0):
-        """The last layer, Gemm: outputs are centred over the probe, so that different inputs win different classes."""
+        """The last layer, Gemm: outputs are centred (over the probe's noise, which differs least from sample to sample),
+        so that different inputs win different classes."""
         w = self.random((x.shape[-1], out), x.shape[-1] ** -0.5)
         y = (x.data @ w).astype(np.float64)
-        scale = np.float32(self.coarse(gain / np.sqrt(np.mean(y.var(0)) + 1e-12)))
-        offset = np.round(16 * (-y.mean(0) * scale)) / 16 + self.random(out, 0.3 * gain)
+        centre = y[::2].mean(0)
+        scale = np.float32(self.coarse(gain / np.sqrt(np.mean((y - centre) ** 2) + 1e-12)))
+        offset = np.round(16 * (-centre * scale)) / 16 + self.random(out, 0.3 * gain)
         return self.dense(x, w * scale, np.float32(y * scale), np.float32(offset), True)
 
     def layer_norm(self, x, epsilon=1e-6, op=True, axis=-1, scale=None):

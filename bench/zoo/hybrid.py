@@ -29,7 +29,7 @@ def ceit_t(size, batch):
     x = b.add(x, b.weight(b.random((1, x.shape[1], 192), 0.5), "pos_embed"))
     summaries = []
     for _ in range(12):
-        x = b.add(x, self_attention(b, b.layer_norm(x, op=False), 3, 0.33))
+        x = b.add(x, self_attention(b, b.layer_norm(x, op=False), 3, 0.38))
         # The class token is added to its own norm here: scales of both signs keep it from growing.
         y = b.layer_norm(x, op=False, scale=b.random(192, 0.36))
         x = b.add(x, local_feed_forward(b, y, 768, 0.35))
