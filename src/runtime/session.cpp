@@ -10,6 +10,7 @@
 #include "machine/host.h"
 #include "normal/normal.h"
 #include "runtime/copy.h"
+#include "support/file.h"
 
 namespace tilewright {
 
@@ -64,6 +65,20 @@ cpu::MemoryPlan apart(cpu::MemoryPlan shared, const Program& p) {
   return shared;
 }
 
+// Constants may come from anybody: their bytes must be what the extents say, now that all are known.
+void require_bytes(const Program& p) {
+  for (const Tensor& t : p.tensors) {
+    if (t.kind != Kind::weight) continue;
+    const auto have = static_cast<std::int64_t>(t.data.size());
+    const std::int64_t want = checked_mul(count(dims_of(t)), static_cast<std::int64_t>(bytes_of(t.dtype)));
+    if (have != want)
+      throw Error(
+          Code::input, t.name,
+          fmt::format("the weight has {} bytes, its shape [{}] needs {}", have, fmt::join(dims_of(t), ", "), want),
+          have == 0 ? "give it a value, or declare it an input" : "");
+  }
+}
+
 void require_cpu(const Plan& plan) {
   if (plan.machine.target != Target::cpu)
     throw Error(Code::device, plan.machine.name, "a plan for this machine cannot be run here", "leave --machine out");
@@ -84,7 +99,9 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   Timing ignored;
   Timing& t = timing ? *timing : ignored;
   verify(program);
-  auto normal = std::make_shared<Program>(normalise(fix_sizes(program, o.sizes), o.without));
+  Program fixed = fix_sizes(program, o.sizes);
+  require_bytes(fixed);
+  auto normal = std::make_shared<Program>(normalise(std::move(fixed), o.without));
   t.normalise = watch.lap();
   const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
   Plan plan = make_plan(std::move(normal), machine, plan_options(o, machine));
@@ -95,7 +112,13 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
 Session::Session(const Program& program, const SessionOptions& options)
     : plan_(plan_program(program, options, &timing_)), pool_((require_cpu(plan_), plan_.options.threads)) {
   Stopwatch watch;
-  executable_ = cpu::compile(plan_);
+  // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
+  Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone
+  executable_ = cpu::compile(plan_, [&](TensorId t) {
+    release_pages(own.tensor(t).data);
+    own.tensor(t).data = {};
+    own.tensor(t).owner.reset();
+  });
   memory_ = cpu::plan_memory(plan_);
   kept_ = options.keep;
   if (kept_) memory_ = apart(std::move(memory_), this->program());

@@ -9,6 +9,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
+#include <map>
+#include <mutex>
 #include <cstring>
 #include <system_error>
 #include <vector>
@@ -54,10 +57,29 @@ Mapping read_all(int fd, const std::string& path) {
   return {std::span<const std::byte>(*buffer), buffer};
 }
 
+// The live mappings, by address: only their pages may be given back.
+struct Mappings {
+  std::mutex lock;
+  std::map<const std::byte*, std::size_t> sizes;
+};
+
+Mappings& mappings() {
+  static auto* list = new Mappings; // never destroyed: owners may outlive static objects
+  return *list;
+}
+
 Mapping map_regular(int fd, std::size_t size, const std::string& path) {
   void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (at == MAP_FAILED) throw Error(Code::file, path, "cannot be mapped: " + reason(errno));
-  std::shared_ptr<const void> owner(at, [size](const void* p) { ::munmap(const_cast<void*>(p), size); });
+  {
+    const std::lock_guard guard(mappings().lock);
+    mappings().sizes[static_cast<const std::byte*>(at)] = size;
+  }
+  std::shared_ptr<const void> owner(at, [size](const void* p) {
+    const std::lock_guard guard(mappings().lock);
+    mappings().sizes.erase(static_cast<const std::byte*>(p));
+    ::munmap(const_cast<void*>(p), size);
+  });
   return {{static_cast<const std::byte*>(at), size}, std::move(owner)};
 }
 
@@ -95,6 +117,19 @@ Mapping map_file(const std::string& path, Accept accept) {
   int flags = ::fcntl(file.fd, F_GETFL);
   if (flags >= 0) ::fcntl(file.fd, F_SETFL, flags & ~O_NONBLOCK);
   return read_all(file.fd, path);
+}
+
+void release_pages(std::span<const std::byte> bytes) {
+  const std::lock_guard guard(mappings().lock);
+  auto it = mappings().sizes.upper_bound(bytes.data());
+  if (it == mappings().sizes.begin()) return;
+  --it;
+  if (bytes.data() + bytes.size() > it->first + it->second) return;
+  // Whole pages inside the bytes only; the others hold somebody else's data as well.
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto from = (reinterpret_cast<std::uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const auto to = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (to > from) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
 }
 
 std::string read_text(const std::string& path) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -9,18 +11,58 @@ namespace tilewright::cpu {
 
 namespace k = kernels;
 
-Executable compile(const Plan& plan) {
+namespace {
+
+// The tensors that a kernel's steps read where they lie: not a weight that was packed for a leaf.
+void collect_reads(const std::vector<Kernel::Step>& steps, const Kernel& k, std::set<TensorId>& out) {
+  auto read = [&](BufferId b) {
+    if (b >= 0) out.insert(k.places[static_cast<std::size_t>(b)].tensor);
+  };
+  for (const Kernel::Step& s : steps) {
+    if (const auto* stream = std::get_if<Kernel::Stream>(&s.op)) collect_reads(stream->body, k, out);
+    if (const auto* lanes = std::get_if<Kernel::Lanes>(&s.op))
+      for (const auto& pointer : lanes->program.pointers) read(pointer.buffer);
+    if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) {
+      read(c->leaf.a);
+      if (!c->leaf.packed) read(c->leaf.b);
+      for (const StepOf& step : c->leaf.steps) read(step.buffer);
+    }
+    if (const auto* w = std::get_if<Kernel::Window>(&s.op)) {
+      read(w->leaf.a);
+      for (const StepOf& step : w->leaf.steps) read(step.buffer);
+    }
+  }
+}
+
+}  // namespace
+
+Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed) {
+  const Program& p = *plan.program;
   Executable out;
   out.leaf = &k::kernels_for(parse_isa(plan.options.isa));
-  for (const PlannedKernel& planned : plan.kernels) {
+  // How many kernels still want a weight's bytes; outputs and opaque nodes want them for ever.
+  std::map<TensorId, int> wanted;
+  std::vector<std::vector<TensorId>> inputs(plan.kernels.size());
+  for (std::size_t n = 0; n < plan.kernels.size(); ++n) {
+    if (plan.kernels[n].region) inputs[n] = boundary(p, *plan.kernels[n].region).inputs;
+    else for (TensorId t : std::get<Opaque>(p.nodes[static_cast<std::size_t>(plan.kernels[n].opaque)]).in) ++wanted[t];
+    for (TensorId t : inputs[n]) ++wanted[t];
+  }
+  for (TensorId t : p.outputs) ++wanted[t];
+  for (std::size_t n = 0; n < plan.kernels.size(); ++n) {
+    const PlannedKernel& planned = plan.kernels[n];
     if (!planned.region) {
       out.kernels.emplace_back();
       continue;
     }
-    Kernel kernel = compile_kernel(*out.leaf, *plan.program, *planned.region, planned.schedule,
-                                   expand(*plan.program, *planned.region, planned.schedule, planned.name), plan.layouts);
+    Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, planned.schedule,
+                                   expand(p, *planned.region, planned.schedule, planned.name), plan.layouts);
     out.scratch = std::max(out.scratch, (kernel.scratch + 127) / 64 * 64);
     out.packed_bytes += kernel.packed_bytes;
+    std::set<TensorId> read;
+    collect_reads(kernel.steps, kernel, read);
+    for (TensorId t : inputs[n])
+      if (!read.count(t) && --wanted[t] == 0 && packed && p.tensor(t).kind == Kind::weight) packed(t);
     out.kernels.push_back(std::move(kernel));
   }
   return out;

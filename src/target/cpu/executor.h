@@ -16,7 +16,8 @@ struct Executable {
   std::int64_t scratch = 0;                          // bytes a worker needs
   std::int64_t packed_bytes = 0;
 };
-Executable compile(const Plan&);
+// packed: called for each weight whose bytes no kernel reads any more, once they are packed.
+Executable compile(const Plan&, const std::function<void(TensorId)>& packed = {});
 
 // Where intermediates lie in one arena, by liveness over the plan's order. offset[t]: bytes, or -1 if it is not in the arena.
 struct MemoryPlan { std::vector<std::int64_t> offset; std::int64_t bytes = 0; };
