@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <unordered_set>
 #include <utility>
 
 #include "expr/lexer.h"
@@ -52,10 +53,14 @@ std::string_view call_name(Op op) {
 }
 
 // Whether a condition is one about points: it mentions an index or an element.
-bool depends(const Scalar& s) {
-  return s.op == Op::axis || s.op == Op::read ||
-         std::any_of(s.args.begin(), s.args.end(), [](const ScalarRef& a) { return depends(*a); });
+bool depends(const Scalar& s, std::unordered_set<const Scalar*>& seen) {
+  if (s.op == Op::axis || s.op == Op::read) return true;
+  return seen.insert(&s).second &&
+         std::any_of(s.args.begin(), s.args.end(), [&](const ScalarRef& a) { return depends(*a, seen); });
 }
+
+// A body is a graph; written out it can be too long for any reader.
+constexpr int max_nodes = 50000;
 
 } // namespace
 
@@ -177,9 +182,13 @@ std::string ExprPrinter::access(const Access& a) const {
 
 // ---- scalars
 
-std::string ExprPrinter::scalar(const ScalarRef& s) const { return s ? node(*s, {}) : ""; }
+std::string ExprPrinter::scalar(const ScalarRef& s) const {
+  nodes_ = 0;
+  return s ? node(*s, {}) : "";
+}
 
 std::string ExprPrinter::node(const Scalar& s, Context context) const {
+  if (++nodes_ > max_nodes) return "...";
   switch (s.op) {
   case Op::constant: return constant(s, context);
   case Op::axis: {
@@ -277,7 +286,8 @@ std::string ExprPrinter::operation(const Scalar& s, Context context) const {
   default: break;
   }
   if (is_comparison(s.op)) {
-    const bool outer = std::exchange(explicit_sizes_, !depends(s));
+    std::unordered_set<const Scalar*> seen;
+    const bool outer = std::exchange(explicit_sizes_, !depends(s, seen));
     std::string text = binary(s, context, name_of(s.op), p_compare);
     explicit_sizes_ = outer;
     return text;

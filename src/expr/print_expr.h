@@ -33,6 +33,7 @@ class ExprPrinter {
   std::vector<std::string> axes_;
   HeaderNames* names_;
   std::vector<std::size_t> rank_;                            // of each axis in `order`
+  mutable int nodes_ = 0;                                    // printed so far
   mutable bool explicit_sizes_ = false;                      // inside a condition on sizes alone: size(n), not n
 
   std::string axis(AxisId) const;

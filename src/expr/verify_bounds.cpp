@@ -14,11 +14,23 @@ namespace {
 
 constexpr std::int64_t max_points = 1 << 16;
 
-// The value of an integer scalar as an affine index, if it is one.
-std::optional<Index> affine_of(const ScalarRef& s) {
+// Whether a value of type i32 is what the index is, and has not wrapped around. Where sizes are open it is taken to be;
+// the program is verified again when they are numbers.
+bool fits(const Index& index, DType type, const std::vector<Size>& extents) {
+  const bool open = std::any_of(extents.begin(), extents.end(), [](const Size& e) { return !e.is_constant(); });
+  if (open || type != DType::i32) return true;
+  const Interval reach = bounds(index, extents);
+  return reach.low >= INT32_MIN && reach.high <= INT32_MAX;
+}
+
+// The value of an integer scalar as an affine index, if it is one. `steps` ends the search in bodies that share parts
+// again and again.
+std::optional<Index> affine_of(const ScalarRef& s, const std::vector<Size>& extents, int& steps) {
+  if (--steps < 0) return std::nullopt;
   auto both = [&](auto combine) -> std::optional<Index> {
-    const auto a = affine_of(s->args[0]), b = affine_of(s->args[1]);
-    return a && b ? combine(*a, *b) : std::nullopt;
+    const auto a = affine_of(s->args[0], extents, steps);
+    const auto b = a ? affine_of(s->args[1], extents, steps) : std::nullopt;
+    return b ? combine(*a, *b) : std::nullopt;
   };
   switch (s->op) {
   case Op::constant:
@@ -34,24 +46,31 @@ std::optional<Index> affine_of(const ScalarRef& s) {
       return b.terms.empty() ? std::optional(b.offset * a) : std::nullopt;
     });
   case Op::neg:
-    if (auto a = affine_of(s->args[0])) return Size(-1) * *a;
+    if (auto a = affine_of(s->args[0], extents, steps)) return Size(-1) * *a;
     return std::nullopt;
-  case Op::cast: return is_integer(s->dtype) && is_integer(s->args[0]->dtype) ? affine_of(s->args[0]) : std::nullopt;
+  case Op::cast: {
+    const DType from = s->args[0]->dtype;
+    if (!is_integer(s->dtype) || !is_integer(from) || bytes_of(s->dtype) < bytes_of(from)) return std::nullopt;
+    const auto a = affine_of(s->args[0], extents, steps);
+    return a && fits(*a, compute_type(from), extents) ? a : std::nullopt;
+  }
   default: return std::nullopt;
   }
 }
 
 // What holds at every point that the guard lets through, as indices that are not negative.
-void add_facts(const ScalarRef& guard, std::vector<Index>& facts) {
-  if (!guard) return;
+void add_facts(const ScalarRef& guard, const std::vector<Size>& extents, std::vector<Index>& facts) {
+  if (!guard || facts.size() > 16) return;
   if (guard->op == Op::logical_and) {
-    add_facts(guard->args[0], facts);
-    add_facts(guard->args[1], facts);
+    add_facts(guard->args[0], extents, facts);
+    add_facts(guard->args[1], extents, facts);
     return;
   }
   if (guard->args.size() != 2) return;
-  const auto a = affine_of(guard->args[0]), b = affine_of(guard->args[1]);
-  if (!a || !b) return;
+  int steps = 1000;
+  const auto a = affine_of(guard->args[0], extents, steps), b = affine_of(guard->args[1], extents, steps);
+  const DType type = compute_type(guard->args[0]->dtype);
+  if (!a || !b || !fits(*a, type, extents) || !fits(*b, type, extents)) return;
   const Index less = constant_index(1);
   switch (guard->op) {
   case Op::lt: facts.push_back(*b - *a - less); break;
@@ -96,8 +115,14 @@ private:
       for (const Index::Term& term : fact.terms) {
         const Size wanted = coefficient_of(e, std::get<AxisId>(term.of));
         Size factor;
-        if (wanted == Size(0) || !divides(term.coefficient, wanted, &factor) || !at_least(factor, 0, ranges_)) continue;
-        if (not_negative(e - factor * fact)) return true;
+        if (wanted == Size(0)) continue;
+        if (divides(term.coefficient, wanted, &factor) && at_least(factor, 0, ranges_) &&
+            not_negative(e - factor * fact))
+          return true;
+        // factor * e >= fact - factor + 1 > -factor, so e > -1.
+        if (divides(wanted, term.coefficient, &factor) && at_least(factor, 1, ranges_) &&
+            not_negative(factor * e - fact + constant_index(factor - 1)))
+          return true;
       }
     for (const Index& f : facts_)
       for (const Index& g : facts_)
@@ -196,7 +221,7 @@ public:
         if (auto* gather = std::get_if<std::shared_ptr<const Access>>(&term.of)) check(**gather, {});
     std::vector<Index> facts;
     if (s_.guard) for_each_access(s_.guard, [&](const Access& a) { check(a, {}); });
-    add_facts(s_.guard, facts);
+    add_facts(s_.guard, s_.axes, facts);
     for_each_access(s_.body, [&](const Access& a) { check(a, facts); });
   }
 

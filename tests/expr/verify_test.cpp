@@ -133,6 +133,19 @@ TEST(Verify, BoundsForAllSizesInRange) {
   EXPECT_EQ(of("Y[n k] = X[n - k] where index(k) <= index(n) or index(n) == 0"), of("Y[n k] = X[n - k]"));
 }
 
+// i32 wraps around: at index(n) = 3 the left side is negative.
+TEST(Verify, GuardsThatOverflowProveNothing) {
+  const std::string text = "program p(n == 4, m == 3)\ninput X[m] : f32\nY[n] = X[n] where index(n) * 1000000000 < "
+                           "2999999999 - 999999999\noutput Y\n";
+  EXPECT_NE(error_of(text), "");
+  EXPECT_EQ(
+      error_of("program p(n == 4, m == 3)\ninput X[m] : f32\nY[n] = X[n] where index(n) * 1000 < 3000\noutput Y\n"),
+      "");
+  EXPECT_NE(error_of("program p(n == 4, m == 3)\ninput X[m] : f32\nY[n] = X[n] where index(n) * 1000000000 < "
+                     "2000000001\noutput Y\n"),
+            "");
+}
+
 TEST(Verify, SizesThatDisagreeAreNamedWithBothPlaces) {
   EXPECT_EQ(error_of("program p(n, m)\ninput A[n m] : f32\ninput B[n] : f32\nY[n] = sum[m] A[n m] * B[m]\noutput Y\n"),
             "E0104 t.tw:4:24: axis m has extent m, but dim 1 of B (t.tw:3:7) has extent n (use one size for both, "
