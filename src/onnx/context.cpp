@@ -85,6 +85,7 @@ int Context::inputs() const {
 }
 
 bool Context::has(int i) const {
+  read_inputs_.insert(i);
   return i >= 0 && static_cast<std::size_t>(i) < node_.inputs.size() &&
          !node_.inputs[static_cast<std::size_t>(i)].empty();
 }
@@ -256,6 +257,14 @@ std::vector<std::string> Context::texts_attr(std::string_view name,
 const Tensor* Context::tensor_attr(std::string_view name) const {
   auto v = value_of<std::shared_ptr<const Tensor>>(*this, find(name));
   return v ? v->get() : nullptr;
+}
+
+std::vector<int> Context::unread_inputs() const {
+  std::vector<int> result;
+  for (int i = 0; i < inputs(); ++i) {
+    if (!node_.inputs[static_cast<std::size_t>(i)].empty() && !read_inputs_.contains(i)) result.push_back(i);
+  }
+  return result;
 }
 
 void Context::ignore_attr(std::string_view name) const { read_.emplace(name); }

@@ -13,7 +13,7 @@
 // imported. So a converter never asks whether it folds: it says what the operator means, and asks for `sizes(t)` where
 // the meaning needs them.
 //
-// Every attribute must be asked for; one that nobody reads is an error. Errors carry the node's name.
+// Every attribute and input must be asked for; one that nobody reads is an error. Errors carry the node's name.
 #pragma once
 #include <set>
 #include <string>
@@ -89,7 +89,9 @@ public:
                                       std::optional<std::vector<std::string>> otherwise = {}) const;
   const Tensor* tensor_attr(std::string_view name) const; // null: absent
   void ignore_attr(std::string_view name) const;          // has no effect on the result
+  void ignore_input(int i) const { has(i); }
   std::vector<std::string> unread_attributes() const;
+  std::vector<int> unread_inputs() const; // given, and neither asked for nor asked about
 
   // ---- statements
   std::string name(int output = 0) const;          // the ONNX name of an output, as a hint
@@ -132,7 +134,8 @@ private:
   const Node& node_;
   std::string label_;
   int opset_;
-  mutable std::set<std::string, std::less<>> read_;
+  mutable std::set<std::string, std::less<>> read_; // attributes
+  mutable std::set<int> read_inputs_;
 };
 
 // ---- small helpers of many converters

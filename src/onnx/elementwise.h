@@ -1,6 +1,6 @@
 // One map over all inputs of a node, broadcast to a common shape.
 //
-//   elementwise(c, [](Args a) { return binary(Op::add, a[0], a[1]); });
+//   elementwise(c, 2, [](Args a) { return binary(Op::add, a[0], a[1]); });
 #pragma once
 #include <functional>
 #include <optional>
@@ -11,7 +11,8 @@
 namespace tilewright::onnx {
 
 using Body = std::function<ScalarRef(const std::vector<ScalarRef>&)>;
-// The result has the dtype of the first input unless another is given.
-void elementwise(Context&, const Body&, std::optional<DType> result = {});
+constexpr int any_number = 0;
+// The node must have so many inputs. The result has the dtype of the first one unless another is given.
+void elementwise(Context&, int inputs, const Body&, std::optional<DType> result = {});
 
 } // namespace tilewright::onnx

@@ -199,6 +199,7 @@ private:
       for (const std::string& name : c.unread_attributes()) {
         c.unsupported(fmt::format("attribute {}", name));
       }
+      for (int i : c.unread_inputs()) c.unsupported(fmt::format("input {}", i));
       check_declared(c, node);
     } catch (const Error& e) {
       if (e.code != Code::unsupported) throw e.at(label);

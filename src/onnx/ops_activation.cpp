@@ -28,12 +28,12 @@ ScalarRef softplus(const ScalarRef& x) {
 
 void convert_relu(Context& c) {
   DType d = c.dtype(c.input(0));
-  elementwise(c, [&](Args a) { return larger(a[0], zero_of(d)); });
+  elementwise(c, 1, [&](Args a) { return larger(a[0], zero_of(d)); });
 }
 
 void convert_leaky_relu(Context& c) {
   double alpha = c.real_attr("alpha", 0.01f);
-  elementwise(c, [&](Args a) { return select(binary(Op::lt, a[0], number(0)), a[0] * number(alpha), a[0]); });
+  elementwise(c, 1, [&](Args a) { return select(binary(Op::lt, a[0], number(0)), a[0] * number(alpha), a[0]); });
 }
 
 void convert_prelu(Context& c) {
@@ -42,24 +42,24 @@ void convert_prelu(Context& c) {
     c.fail(Code::shape,
            fmt::format("slope {} does not broadcast to {}", text_of(c.dims(c.input(1))), text_of(c.dims(c.input(0)))));
   }
-  elementwise(c, [&](Args a) { return select(binary(Op::lt, a[0], zero_of(d)), a[0] * a[1], a[0]); });
+  elementwise(c, 2, [&](Args a) { return select(binary(Op::lt, a[0], zero_of(d)), a[0] * a[1], a[0]); });
 }
 
 void convert_elu(Context& c) {
   double alpha = c.real_attr("alpha", 1.0);
-  elementwise(c, [&](Args a) { return select(positive(a[0]), a[0], number(alpha) * exp_minus_one(a[0])); });
+  elementwise(c, 1, [&](Args a) { return select(positive(a[0]), a[0], number(alpha) * exp_minus_one(a[0])); });
 }
 
 void convert_selu(Context& c) {
   double alpha = c.real_attr("alpha", 1.67326319217681884765625),
          gamma = c.real_attr("gamma", 1.05070102214813232421875);
   elementwise(
-      c, [&](Args a) { return number(gamma) * select(positive(a[0]), a[0], number(alpha) * exp_minus_one(a[0])); });
+      c, 1, [&](Args a) { return number(gamma) * select(positive(a[0]), a[0], number(alpha) * exp_minus_one(a[0])); });
 }
 
 void convert_celu(Context& c) {
   double alpha = c.real_attr("alpha", 1.0);
-  elementwise(c, [&](Args a) {
+  elementwise(c, 1, [&](Args a) {
     return larger(a[0], number(0)) + smaller(number(0), number(alpha) * exp_minus_one(a[0] / number(alpha)));
   });
 }
@@ -67,7 +67,7 @@ void convert_celu(Context& c) {
 void convert_gelu(Context& c) {
   std::string approximate = c.text_attr("approximate", "none");
   if (approximate != "none" && approximate != "tanh") c.fail(Code::model, fmt::format("approximate '{}'", approximate));
-  elementwise(c, [&](Args a) {
+  elementwise(c, 1, [&](Args a) {
     const ScalarRef& x = a[0];
     ScalarRef inner =
         approximate == "none"
@@ -78,7 +78,7 @@ void convert_gelu(Context& c) {
 }
 
 void convert_sigmoid(Context& c) {
-  elementwise(c, [](Args a) { return sigmoid(a[0]); });
+  elementwise(c, 1, [](Args a) { return sigmoid(a[0]); });
 }
 
 ScalarRef hard_sigmoid(const ScalarRef& x, double alpha, double beta) {
@@ -87,20 +87,20 @@ ScalarRef hard_sigmoid(const ScalarRef& x, double alpha, double beta) {
 
 void convert_hard_sigmoid(Context& c) {
   double alpha = c.real_attr("alpha", 0.2f), beta = c.real_attr("beta", 0.5);
-  elementwise(c, [&](Args a) { return hard_sigmoid(a[0], alpha, beta); });
+  elementwise(c, 1, [&](Args a) { return hard_sigmoid(a[0], alpha, beta); });
 }
 
 void convert_hard_swish(Context& c) {
-  elementwise(c, [](Args a) { return a[0] * hard_sigmoid(a[0], 1.0 / 6, 0.5); });
+  elementwise(c, 1, [](Args a) { return a[0] * hard_sigmoid(a[0], 1.0 / 6, 0.5); });
 }
 
 void convert_mish(Context& c) {
-  elementwise(c, [](Args a) { return a[0] * unary(Op::tanh, softplus(a[0])); });
+  elementwise(c, 1, [](Args a) { return a[0] * unary(Op::tanh, softplus(a[0])); });
 }
 
 void convert_swish(Context& c) {
   double alpha = c.real_attr("alpha", 1.0);
-  elementwise(c, [&](Args a) { return a[0] * sigmoid(alpha == 1 ? a[0] : number(alpha) * a[0]); });
+  elementwise(c, 1, [&](Args a) { return a[0] * sigmoid(alpha == 1 ? a[0] : number(alpha) * a[0]); });
 }
 
 void convert_swiglu(Context& c) {
@@ -108,26 +108,26 @@ void convert_swiglu(Context& c) {
   if (c.dims(c.input(0)) != c.dims(c.input(1))) {
     c.fail(Code::shape, fmt::format("gate {} and value {}", text_of(c.dims(c.input(0))), text_of(c.dims(c.input(1)))));
   }
-  elementwise(c, [&](Args a) { return a[0] * sigmoid(alpha == 1 ? a[0] : number(alpha) * a[0]) * a[1]; });
+  elementwise(c, 2, [&](Args a) { return a[0] * sigmoid(alpha == 1 ? a[0] : number(alpha) * a[0]) * a[1]; });
 }
 
 void convert_softplus(Context& c) {
-  elementwise(c, [](Args a) { return softplus(a[0]); });
+  elementwise(c, 1, [](Args a) { return softplus(a[0]); });
 }
 
 void convert_softsign(Context& c) {
-  elementwise(c, [](Args a) { return a[0] / (number(1) + unary(Op::abs, a[0])); });
+  elementwise(c, 1, [](Args a) { return a[0] / (number(1) + unary(Op::abs, a[0])); });
 }
 
 void convert_thresholded_relu(Context& c) {
   double alpha = c.real_attr("alpha", 1.0);
-  elementwise(c, [&](Args a) { return select(binary(Op::gt, a[0], number(alpha)), a[0], number(0)); });
+  elementwise(c, 1, [&](Args a) { return select(binary(Op::gt, a[0], number(alpha)), a[0], number(0)); });
 }
 
 void convert_shrink(Context& c) {
   double bias = c.real_attr("bias", 0.0), lambd = c.real_attr("lambd", 0.5);
   DType d = c.dtype(c.input(0));
-  elementwise(c, [&](Args a) {
+  elementwise(c, 1, [&](Args a) {
     ScalarRef x = is_float(d) ? a[0] : cast(a[0], DType::f32);
     ScalarRef high = select(binary(Op::gt, x, number(lambd)), x - number(bias), number(0));
     ScalarRef y = select(binary(Op::lt, x, number(-lambd)), x + number(bias), high);

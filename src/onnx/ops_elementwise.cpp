@@ -15,16 +15,16 @@ using Args = const std::vector<ScalarRef>&;
 // ---- one argument
 
 template <Op op> void convert_unary(Context& c) {
-  elementwise(c, [](Args a) { return unary(op, a[0]); });
+  elementwise(c, 1, [](Args a) { return unary(op, a[0]); });
 }
 
 template <Op op> void convert_predicate(Context& c) {
   elementwise(
-      c, [](Args a) { return unary(op, a[0]); }, DType::boolean);
+      c, 1, [](Args a) { return unary(op, a[0]); }, DType::boolean);
 }
 
 void convert_reciprocal(Context& c) {
-  elementwise(c, [](Args a) { return binary(Op::div, number(1), a[0]); });
+  elementwise(c, 1, [](Args a) { return binary(Op::div, number(1), a[0]); });
 }
 
 void convert_is_inf(Context& c) {
@@ -35,18 +35,18 @@ void convert_is_inf(Context& c) {
     if (!positive && !negative) return boolean(false);
     return binary(Op::logical_and, inf, binary(positive ? Op::gt : Op::lt, a[0], number(0)));
   };
-  elementwise(c, body, DType::boolean);
+  elementwise(c, 1, body, DType::boolean);
 }
 
 // ---- two arguments
 
 template <Op op> void convert_binary(Context& c) {
-  elementwise(c, [](Args a) { return binary(op, a[0], a[1]); });
+  elementwise(c, 2, [](Args a) { return binary(op, a[0], a[1]); });
 }
 
 template <Op op> void convert_comparison(Context& c) {
   elementwise(
-      c, [](Args a) { return binary(op, a[0], a[1]); }, DType::boolean);
+      c, 2, [](Args a) { return binary(op, a[0], a[1]); }, DType::boolean);
 }
 
 // The result has the type of the base. Integers go through f64, which holds them exactly to 2^53.
@@ -58,7 +58,7 @@ void convert_pow(Context& c) {
     if (is_float(base)) return binary(Op::pow, a[0], cast(a[1], compute_type(base)));
     return cast(binary(Op::pow, cast(a[0], DType::f64), cast(a[1], DType::f64)), base);
   };
-  elementwise(c, body);
+  elementwise(c, 2, body);
 }
 
 // fmod = 0: the sign of the divisor. fmod = 1: C's fmod, the sign of the dividend.
@@ -70,43 +70,41 @@ void convert_mod(Context& c) {
     ScalarRef r = binary(Op::mod, unary(Op::abs, a[0]), unary(Op::abs, a[1]));
     return select(binary(Op::lt, a[0], zero_of(d)), unary(Op::neg, r), r);
   };
-  elementwise(c, body);
+  elementwise(c, 2, body);
 }
 
 void convert_bit_shift(Context& c) {
   std::string direction = c.text_attr("direction");
   if (direction != "LEFT" && direction != "RIGHT") c.fail(Code::model, fmt::format("direction '{}'", direction));
   Op op = direction == "LEFT" ? Op::shift_left : Op::shift_right;
-  elementwise(c, [&](Args a) { return binary(op, a[0], a[1]); });
+  elementwise(c, 2, [&](Args a) { return binary(op, a[0], a[1]); });
 }
 
 // ---- any number of arguments
 
 template <Op op> void convert_variadic(Context& c) {
-  if (c.inputs() == 0) c.fail(Code::model, "no inputs");
   auto body = [](Args a) {
     ScalarRef r = a[0];
     for (std::size_t i = 1; i < a.size(); ++i) r = binary(op, r, a[i]);
     return r;
   };
-  elementwise(c, body);
+  elementwise(c, any_number, body);
 }
 
 void convert_mean(Context& c) {
-  if (c.inputs() == 0) c.fail(Code::model, "no inputs");
   auto body = [](Args a) {
     ScalarRef r = a[0];
     for (std::size_t i = 1; i < a.size(); ++i) r = binary(Op::add, r, a[i]);
     return a.size() == 1 ? r : binary(Op::div, r, number(static_cast<double>(a.size())));
   };
-  elementwise(c, body);
+  elementwise(c, any_number, body);
 }
 
 // ---- choices
 
 void convert_where(Context& c) {
   elementwise(
-      c, [](Args a) { return select(a[0], a[1], a[2]); }, c.dtype(c.input(1)));
+      c, 3, [](Args a) { return select(a[0], a[1], a[2]); }, c.dtype(c.input(1)));
 }
 
 // min(max(x, low), high); a bound that is left out does nothing.

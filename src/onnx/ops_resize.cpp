@@ -1,4 +1,5 @@
-// Resizing: one dim at a time, each output a weighted sum of a few inputs whose places and weights are tables made here.
+// Resizing: one dim at a time, each output a weighted sum of a few inputs whose places and weights are tables made
+// here.
 //
 //   Resize nearest, factor 2     ->  Y[n c y x] = X[n, c, y // 2, x // 2]
 //   linear, 14 -> 20             ->  H[n c y x] = sum[t] X[n, c, at[y t], x] * w[y t];  Y = the same along x
@@ -19,7 +20,11 @@ struct Mode {
   bool antialias = false, exclude_outside = false;
 };
 
-struct Dim { int axis = 0; std::int64_t in = 1, out = 1; double scale = 1, roi_begin = 0, roi_end = 1; };
+struct Dim {
+  int axis = 0;
+  std::int64_t in = 1, out = 1;
+  double scale = 1, roi_begin = 0, roi_end = 1;
+};
 
 // Where output x lies among the inputs.
 double source(const Mode& m, const Dim& d, std::int64_t x) {
@@ -48,7 +53,8 @@ double cubic(double a, double x) {
 // Weights of the inputs around a place, r beyond `base`, 0 < r <= 1: they belong to inputs base + 1 - n / 2 and on.
 std::vector<double> weights(const Mode& m, double r, double scale) {
   if (m.kind == "nearest") {
-    bool upper = r == 1 || m.nearest == "ceil" || (m.nearest == "round_prefer_floor" && r > 0.5) || (m.nearest == "round_prefer_ceil" && r >= 0.5);
+    bool upper = r == 1 || m.nearest == "ceil" || (m.nearest == "round_prefer_floor" && r > 0.5) ||
+                 (m.nearest == "round_prefer_ceil" && r >= 0.5);
     return {upper ? 0.0 : 1.0, upper ? 1.0 : 0.0};
   }
   const bool line = m.kind == "linear";
@@ -68,10 +74,10 @@ std::vector<double> weights(const Mode& m, double r, double scale) {
 
 struct Tables {
   std::int64_t taps = 1;
-  std::vector<std::int64_t> at;          // [out][taps]
+  std::vector<std::int64_t> at; // [out][taps]
   std::vector<float> w;
-  std::vector<bool> outside;             // of the input: the extrapolation value stands there
-  bool single = true;                    // one input an output, with weight 1
+  std::vector<bool> outside; // of the input: the extrapolation value stands there
+  bool single = true;        // one input an output, with weight 1
 };
 
 Tables tables(const Mode& m, const Dim& d) {
@@ -110,7 +116,9 @@ Tables tables(const Mode& m, const Dim& d) {
   return t;
 }
 
-template <class T> TensorId table(Context& c, const std::string& hint, DType type, std::vector<std::int64_t> dims, const std::vector<T>& values) {
+template <class T>
+TensorId table(Context& c, const std::string& hint, DType type, std::vector<std::int64_t> dims,
+               const std::vector<T>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));
   std::memcpy(bytes.data(), values.data(), bytes.size());
   return c.builder().weight(c.name(hint), type, std::move(dims), std::move(bytes));
@@ -151,32 +159,42 @@ void resize(Context& c, const Mode& m, std::vector<Dim> dims) {
   TensorId x = c.input(0);
   const DType d = c.dtype(x);
   if (m.kind != "nearest" && !is_float(d)) c.unsupported(fmt::format("mode {} of {}", m.kind, name_of(d)));
-  std::erase_if(dims, [&](const Dim& dim) { return dim.in == dim.out && dim.scale == 1 && m.coordinate != "tf_crop_and_resize"; });
+  std::erase_if(dims, [&](const Dim& dim) {
+    return dim.in == dim.out && dim.scale == 1 && m.coordinate != "tf_crop_and_resize";
+  });
   std::vector<std::pair<int, std::vector<bool>>> outside;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const Tables t = tables(m, dims[i]);
     if (std::count(t.outside.begin(), t.outside.end(), true)) outside.emplace_back(dims[i].axis, t.outside);
     const bool last = i + 1 == dims.size() && outside.empty();
-    x = resize_dim(c, x, dims[i], t, last || m.kind == "nearest" ? d : compute_type(d), last ? c.name() : c.name(fmt::format("dim{}", dims[i].axis)));
+    x = resize_dim(c, x, dims[i], t, last || m.kind == "nearest" ? d : compute_type(d),
+                   last ? c.name() : c.name(fmt::format("dim{}", dims[i].axis)));
   }
   if (dims.empty()) x = c.map(c.name(), d, c.dims(x), c.read(x, axis_indices(c.rank(x))));
   if (!outside.empty()) {
     ScalarRef any;
     for (const auto& [axis, flags] : outside) {
       const std::vector<std::uint8_t> bytes(flags.begin(), flags.end());
-      const TensorId t = table(c, fmt::format("outside.{}", axis), DType::boolean, {static_cast<std::int64_t>(bytes.size())}, bytes);
+      const TensorId t =
+          table(c, fmt::format("outside.{}", axis), DType::boolean, {static_cast<std::int64_t>(bytes.size())}, bytes);
       const ScalarRef flag = c.read(t, {axis_index(axis)});
       any = any ? binary(Op::logical_or, any, flag) : flag;
     }
     const DType wide = compute_type(d);
     const ScalarRef value = cast(c.read(x, axis_indices(c.rank(x))), wide);
-    x = c.map(c.name(), d, c.dims(x), select(any, is_float(wide) ? number(m.extrapolation, wide) : integer(static_cast<std::int64_t>(m.extrapolation), wide), value));
+    x = c.map(c.name(), d, c.dims(x),
+              select(any,
+                     is_float(wide) ? number(m.extrapolation, wide)
+                                    : integer(static_cast<std::int64_t>(m.extrapolation), wide),
+                     value));
   }
   c.output(0, x);
 }
 
 std::int64_t fixed(Context& c, const Size& s) {
-  if (!s.is_constant()) c.fail(Code::shape, fmt::format("the extent {} of a resized dim is not fixed", s.text()), "give it a value with --size");
+  if (!s.is_constant())
+    c.fail(Code::shape, fmt::format("the extent {} of a resized dim is not fixed", s.text()),
+           "give it a value with --size");
   return s.constant();
 }
 
@@ -191,8 +209,10 @@ Mode mode_of(Context& c) {
   m.exclude_outside = c.int_attr("exclude_outside", 0) != 0;
   if (m.kind == "bilinear") m.kind = "linear";
   if (m.kind != "nearest" && m.kind != "linear" && m.kind != "cubic") c.unsupported(fmt::format("mode {}", m.kind));
-  static const char* known[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"};
-  if (std::find(std::begin(known), std::end(known), m.coordinate) == std::end(known)) c.unsupported(fmt::format("coordinate_transformation_mode {}", m.coordinate));
+  static const char* known[] = {"half_pixel",    "half_pixel_symmetric", "pytorch_half_pixel",
+                                "align_corners", "asymmetric",           "tf_crop_and_resize"};
+  if (std::find(std::begin(known), std::end(known), m.coordinate) == std::end(known))
+    c.unsupported(fmt::format("coordinate_transformation_mode {}", m.coordinate));
   return m;
 }
 
@@ -211,22 +231,25 @@ void convert_resize(Context& c) {
   const std::vector<std::int64_t> sizes = sized ? c.integers(c.input(3)) : std::vector<std::int64_t>{};
   std::vector<double> roi;
   if (m.coordinate == "tf_crop_and_resize") roi = c.reals(c.input(1));
+  if (scales_at == 2) c.ignore_input(1); // the region only means something to tf_crop_and_resize
   if ((scaled ? scales.size() : sizes.size()) != axes.size() || (!roi.empty() && roi.size() != 2 * axes.size()))
-    c.fail(Code::shape, fmt::format("{} dims are resized, {} scales or sizes are given", axes.size(), scaled ? scales.size() : sizes.size()));
+    c.fail(Code::shape, fmt::format("{} dims are resized, {} scales or sizes are given", axes.size(),
+                                    scaled ? scales.size() : sizes.size()));
   std::vector<Dim> dims;
   double common = policy == "not_larger" ? 1e30 : 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     Dim d;
     d.axis = c.axis(axes[i], rank);
     const Size& extent = x[static_cast<std::size_t>(d.axis)];
-    if (scaled && scales[i] == 1 && roi.empty()) continue;               // a dim that stays may be free
+    if (scaled && scales[i] == 1 && roi.empty()) continue; // a dim that stays may be free
     d.in = fixed(c, extent);
     if (!roi.empty()) d.roi_begin = roi[i], d.roi_end = roi[i + axes.size()];
     if (scaled) {
       d.scale = scales[i];
       const double span = roi.empty() ? 1 : d.roi_end - d.roi_begin;
       const double out = std::floor(static_cast<double>(d.in) * span * d.scale);
-      if (!(d.scale > 0) || !(out >= 0) || out > 2147483647.0) c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
+      if (!(d.scale > 0) || !(out >= 0) || out > 2147483647.0)
+        c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
       d.out = static_cast<std::int64_t>(out);
     } else {
       d.out = sizes[i];
@@ -266,11 +289,11 @@ void convert_upsample(Context& c) {
   resize(c, m, std::move(dims));
 }
 
-}  // namespace
+} // namespace
 
 std::vector<Operator> resize_operators() {
   return {{"", "Resize", 10, 0, convert_resize, "all; linear and cubic: floats", "sizes that are known"},
           {"", "Upsample", 7, 9, convert_upsample, "all; linear: floats"}};
 }
 
-}  // namespace tilewright::onnx
+} // namespace tilewright::onnx
