@@ -19,12 +19,16 @@ constexpr int p_or = 1, p_and = 2, p_not = 3, p_compare = 4, p_sum = 5, p_produc
 
 std::string parens(const std::string& text, bool needed) { return needed ? "(" + text + ")" : text; }
 
-std::string text_of(double value) {
+// The shortest text that is read back as the same value of its type.
+std::string text_of(double value, DType type) {
+  if (type == DType::f32) value = static_cast<double>(static_cast<float>(value));
   if (std::isnan(value)) return "nan()";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::array<char, 40> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return std::string(buffer.data(), end);
+  char *begin = buffer.data(), *end = begin + buffer.size();
+  end = type == DType::f32 ? std::to_chars(begin, end, static_cast<float>(value)).ptr
+                           : std::to_chars(begin, end, value).ptr;
+  return std::string(begin, end);
 }
 
 // A size whose text binds as tightly as a name or a product of names.
@@ -205,7 +209,7 @@ std::string ExprPrinter::node(const Scalar& s, Context context) const {
 std::string ExprPrinter::constant(const Scalar& s, Context context) const {
   if (s.dtype == DType::boolean) return std::get<std::int64_t>(s.leaf) != 0 ? "true" : "false";
   const bool real = std::holds_alternative<double>(s.leaf);
-  std::string text = real ? text_of(std::get<double>(s.leaf)) : std::to_string(std::get<std::int64_t>(s.leaf));
+  std::string text = real ? text_of(std::get<double>(s.leaf), s.dtype) : std::to_string(std::get<std::int64_t>(s.leaf));
   const bool adopted = context.sibling && *context.sibling == s.dtype;
   const DType natural = real ? DType::f32 : integer(std::get<std::int64_t>(s.leaf))->dtype;
   // A float literal beside an integer stays a float; what else the other side would change is written with its type.

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "expr/fold.h"
 #include "expr/print_expr.h"
 #include "expr/scalar.h"
 #include "expr/sizes.h"
@@ -176,10 +177,9 @@ private:
   }
 
   bool leaves(const Scalar& a, const Scalar& b) {
-    if (auto* value = std::get_if<double>(&a.leaf)) {
-      const double other = std::get<double>(b.leaf);
-      return (std::isnan(*value) && std::isnan(other)) ||
-             std::bit_cast<std::uint64_t>(*value) == std::bit_cast<std::uint64_t>(other);
+    if (std::holds_alternative<double>(a.leaf)) { // as values of their type
+      const double x = literal_value(a), y = literal_value(b);
+      return (std::isnan(x) && std::isnan(y)) || std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
     }
     if (auto* value = std::get_if<std::int64_t>(&a.leaf)) return *value == std::get<std::int64_t>(b.leaf);
     if (auto* size = std::get_if<Size>(&a.leaf)) return *size == std::get<Size>(b.leaf);
