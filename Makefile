@@ -3,6 +3,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
+FUZZ_SECONDS ?= 60
 
 .PHONY: all setup demo test test-long install bench clean
 all: setup
@@ -10,17 +11,18 @@ all: setup
 	@cmake --build $(BUILD) -j $(JOBS)
 
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh test
 
 demo:
 	@scripts/setup.sh demo
-	@[ -e $(BUILD)/build.ninja ] || cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache $(CMAKE_FLAGS) > /dev/null
+	@[ -e $(BUILD)/build.ninja ] || cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=OFF $(CMAKE_FLAGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target tilewright_tool tilewright > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
 	@BUILD=$(BUILD) .venv/bin/python examples/demo.py
 
 test: setup
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
 test-long: 

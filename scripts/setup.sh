@@ -3,10 +3,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build ccache python3-venv libfmt-dev nlohmann-json3-dev libcli11-dev libhwy-dev libxxhash-dev
-          libpng-dev libgtest-dev librapidcheck-dev protobuf-compiler pkg-config)
-if [ "${1:-}" = demo ]; then packages=("${packages[@]/libgtest-dev/}"); packages=("${packages[@]/librapidcheck-dev/}"); fi
-if [ "${1:-}" = long ]; then packages+=(clang-16 libclang-rt-16-dev g++-aarch64-linux-gnu qemu-user); fi
+packages=(g++ cmake ninja-build ccache python3-venv libfmt-dev nlohmann-json3-dev libcli11-dev libhwy-dev libpng-dev)
+case "${1:-test}" in
+  demo) ;;
+  test) packages+=(libgtest-dev pkg-config clang-16 libclang-rt-16-dev) ;;
+  long) packages+=(libgtest-dev pkg-config clang-16 libclang-rt-16-dev g++-aarch64-linux-gnu qemu-user) ;;
+  *) echo "usage: scripts/setup.sh [demo|test|long]" >&2; exit 2 ;;
+esac
 missing=()
 for package in "${packages[@]}"; do
   [ -z "$package" ] || [ -e "/var/lib/dpkg/info/$package.list" ] || [ -e "/var/lib/dpkg/info/$package:amd64.list" ] || missing+=("$package")
