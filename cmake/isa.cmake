@@ -1,16 +1,16 @@
-# The leaves of the CPU target (src/target/cpu/kernels): the same files compiled once an instruction set, each time with flags and a
-# namespace (TW_ISA) of its own. Libraries of their own, because the flags must not reach anything else.
+# The leaves of the CPU target (src/target/cpu/kernels): the same files compiled once an instruction set, each time with
+# flags and a namespace (TW_ISA) of its own. Libraries of their own, because the flags must not reach anything else.
 set(_kernels ${CMAKE_SOURCE_DIR}/src/target/cpu/kernels)
 add_library(tw_kernels STATIC ${_kernels}/kernels.cpp ${_kernels}/vector_program.cpp)
 target_include_directories(tw_kernels PUBLIC src)
 target_link_libraries(tw_kernels PUBLIC tw_machine)
 
 function(tilewright_kernels isa)
-  add_library(tw_kernels_${isa} OBJECT ${_kernels}/contract.cpp ${_kernels}/window.cpp ${_kernels}/move.cpp ${_kernels}/interpreter.cpp
-                                       ${_kernels}/table.cpp)
+  add_library(tw_kernels_${isa} OBJECT ${_kernels}/contract.cpp ${_kernels}/window.cpp ${_kernels}/move.cpp
+                                       ${_kernels}/interpreter.cpp ${_kernels}/table.cpp)
   target_include_directories(tw_kernels_${isa} PRIVATE src)
   target_compile_definitions(tw_kernels_${isa} PRIVATE TW_ISA=${isa})
-  target_compile_options(tw_kernels_${isa} PRIVATE -fno-exceptions ${ARGN})
+  target_compile_options(tw_kernels_${isa} PRIVATE -fno-exceptions -fno-strict-aliasing ${ARGN})
   target_sources(tw_kernels PRIVATE $<TARGET_OBJECTS:tw_kernels_${isa}>)
 endfunction()
 
@@ -21,7 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   tilewright_kernels(avx512 -march=x86-64-v4 -mprefer-vector-width=512 -DHWY_DISABLE_PCLMUL_AES)
   target_compile_definitions(tw_kernels PRIVATE TILEWRIGHT_KERNELS_X86)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  # TOOLCHAIN_MISS_SYS_AUXV_H: no run-time dispatch in Highway, with which it would ask for the optional crypto instructions.
+  # TOOLCHAIN_MISS_SYS_AUXV_H: no run-time dispatch in Highway, which would ask for the optional crypto instructions.
   tilewright_kernels(neon -DTOOLCHAIN_MISS_SYS_AUXV_H)
   target_compile_definitions(tw_kernels PRIVATE TILEWRIGHT_KERNELS_NEON)
 endif()

@@ -8,8 +8,10 @@
 //
 // The driver goes n-block by n-block (panels that fit in half of an L2 cache), in it tile by tile of rows, in it panel
 // by panel: the rows of A stay in the L1 cache. Rows are dealt out evenly: 49 rows in 14s are 13 + 12 + 12 + 12. A last
-// panel of few columns takes a narrower tile (whole and half vectors). A in f16 or bf16 is widened tile by tile into a
-// buffer.
+// panel of few columns takes a narrower tile (whole and half vectors).
+//
+// A in f16 or bf16 is widened into a buffer, a tile of rows and a range of K at a time; so are rows of f32 that would
+// fight for the same sets of the L1 cache. Between ranges the sums of up to 16 panels wait on the stack.
 #pragma once
 #include "target/cpu/kernels/epilogue_inl.h"
 #include "target/cpu/kernels/tile_inl.h"

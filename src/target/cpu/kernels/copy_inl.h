@@ -4,7 +4,7 @@
 // one side and the rows on the other, it is a transpose, done in blocks of 16 x 16 so that both sides use whole cache
 // lines, with 4 x 4 transposes in registers for elements of 4 bytes; else element by element.
 #pragma once
-#include "target/cpu/kernels/simd_inl.h"
+#include "target/cpu/kernels/transpose_inl.h"
 
 namespace tilewright::kernels {
 namespace TW_ISA {
@@ -26,27 +26,6 @@ template <class T> void copy_rows(Matrix<const T> src, Matrix<T> dst, std::int64
   for (std::int64_t r = 0; r < rows; ++r)
     memcpy(dst.data + r * dst.row, src.data + r * src.row, static_cast<std::size_t>(columns) * sizeof(T));
 }
-
-// src.column == 1 and dst.row == 1: dst[c][r] = src[r][c] with dst.column the stride of its rows.
-template <class T> TW_INLINE void transpose_4x4(const T* src, std::int64_t src_row, T* dst, std::int64_t dst_row) {
-  for (int r = 0; r < 4; ++r)
-    for (int c = 0; c < 4; ++c) dst[c * dst_row + r] = src[r * src_row + c];
-}
-#if HWY_TARGET != HWY_SCALAR
-[[maybe_unused]] TW_INLINE void transpose_4x4(const std::uint32_t* src, std::int64_t src_row, std::uint32_t* dst,
-                                              std::int64_t dst_row) {
-  const hn::Full128<std::uint32_t> d;
-  const hn::Full128<std::uint64_t> d2;
-  const auto r0 = hn::LoadU(d, src), r1 = hn::LoadU(d, src + src_row);
-  const auto r2 = hn::LoadU(d, src + 2 * src_row), r3 = hn::LoadU(d, src + 3 * src_row);
-  const auto a = hn::BitCast(d2, hn::InterleaveLower(d, r0, r1)), b = hn::BitCast(d2, hn::InterleaveLower(d, r2, r3));
-  const auto e = hn::BitCast(d2, hn::InterleaveUpper(d, r0, r1)), f = hn::BitCast(d2, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, a, b)), d, dst);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, a, b)), d, dst + dst_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d2, e, f)), d, dst + 2 * dst_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d2, e, f)), d, dst + 3 * dst_row);
-}
-#endif
 
 template <class T> void copy_transposed(Matrix<const T> src, Matrix<T> dst, std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t block = 16;

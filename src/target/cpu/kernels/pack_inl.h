@@ -3,7 +3,8 @@
 // Where the columns are adjacent in the source a row of a panel is a copy; where k is adjacent (weights stored [n][k])
 // a panel is a transpose, done in blocks that stay in the L1 cache; else element by element.
 #pragma once
-#include "target/cpu/kernels/contract_inl.h"
+#include "target/cpu/kernels/tile_inl.h"
+#include "target/cpu/kernels/transpose_inl.h"
 
 namespace tilewright::kernels {
 namespace TW_ISA {
@@ -28,16 +29,21 @@ template <class From, class To> void pack_adjacent_columns(const From* src, cons
   }
 }
 
-// k is adjacent: read 16 of them (a cache line of f32) of every column before going on.
+// k is adjacent: read 16 of them (a cache line of f32) of four columns before going on.
 template <class From, class To> void pack_adjacent_k(const From* src, const PackB& p, int columns, To* dst) {
+  constexpr bool whole_f32 = sizeof(From) == 4 && sizeof(To) == 4;
   constexpr std::int64_t block = 16;
   for (std::int64_t k = 0; k < p.k; k += block) {
-    const std::int64_t count = least(block, p.k - k);
+    const std::int64_t count = least(block, p.k - k), fours = whole_f32 ? count / 4 * 4 : 0;
+    const int wide = whole_f32 ? columns / 4 * 4 : 0;
     To* const to = dst + k * nr;
-    for (int j = 0; j < columns; ++j) {
-      const From* from = src + j * p.b_n + k;
-      for (std::int64_t i = 0; i < count; ++i) narrow(widen(from[i]), to + i * nr + j);
-    }
+    for (int j = 0; j < wide; j += 4)
+      for (std::int64_t i = 0; i < fours; i += 4)
+        transpose_4x4(reinterpret_cast<const std::uint32_t*>(src + j * p.b_n + k + i), p.b_n,
+                      reinterpret_cast<std::uint32_t*>(to + i * nr + j), nr);
+    for (int j = 0; j < columns; ++j)
+      for (std::int64_t i = j < wide ? fours : 0; i < count; ++i)
+        narrow(widen(src[j * p.b_n + k + i]), to + i * nr + j);
     for (std::int64_t i = 0; i < count; ++i)
       for (int j = columns; j < nr; ++j) narrow(0.0f, to + i * nr + j);
   }

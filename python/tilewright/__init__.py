@@ -1,0 +1,18 @@
+"""tilewright: fused kernels for tensor programs.
+
+    import numpy as np, tilewright
+    session = tilewright.Session("net.onnx")
+    [y] = session.run(None, {"x": np.zeros((1, 3, 224, 224), np.float32)})
+    print(session.plan["totals"], session.explain())
+
+    double = tilewright.compile("program double(n)\\ninput X[n] : f32\\nY[n] = 2 * X[n]\\noutput Y\\n")
+    [y] = double.run(None, {"X": np.arange(4, dtype=np.float32)})
+
+Everything is computed by the shared library; this package only hands arrays over, without copying those that are dense.
+"""
+
+from ._library import Error, version
+from ._session import Session, TensorInfo, compile
+
+__all__ = ["Error", "Session", "TensorInfo", "compile"]
+__version__ = version()

@@ -1,0 +1,94 @@
+// tilewright bench: latency, and each kernel's measured time beside the predicted one.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/compare.h"
+#include "cli/console.h"
+#include "cli/peer.h"
+#include "report/json.h"
+#include "report/plan_report.h"
+#include "report/table.h"
+
+namespace tilewright {
+
+namespace {
+
+constexpr double most_seconds = 10;
+constexpr std::size_t rows_shown = 40;
+
+// A few runs of one, a few of the other, in turns, so that both see the same weather.
+void alternate(const BenchArguments& a, const Opened& m, Session& session, const std::vector<Array>& out,
+               BenchResult& r) {
+  std::vector<NamedArray> inputs;
+  for (std::size_t i = 0; i < m.inputs.size(); ++i)
+    inputs.push_back({m.program.tensor(m.program.inputs[i]).name, m.inputs[i]});
+  Peer peer(python_for_peer(a.python), a.model, session.plan().options.threads, inputs);
+  r.peer = peer.version();
+  const int iterations = a.iterations < 0 ? 50 : a.iterations, warmup = a.warmup < 0 ? 5 : a.warmup;
+  constexpr int most_a_round = 10;
+  std::vector<double> ours, theirs;
+  double spent = 0;
+  for (int done = 0; done < iterations;) {
+    const int round = std::min(most_a_round, iterations - done);
+    const std::vector<double> mine = measure(session, m.inputs, out, warmup, round, 0);
+    if (warmup > 0) peer.time(warmup);
+    const std::vector<double> his = peer.time(round);
+    ours.insert(ours.end(), mine.begin(), mine.end());
+    theirs.insert(theirs.end(), his.begin(), his.end());
+    done += round;
+    for (double s : mine) spent += s;
+    for (double s : his) spent += s;
+    if (a.iterations < 0 && spent > most_seconds) break;
+  }
+  r.run.latency = latency_of(ours);
+  r.peer_latency = latency_of(theirs);
+}
+
+std::vector<std::string> latency_row(const std::string& who, const Percentiles& p) {
+  return {who, time_text(p.min), time_text(p.median), time_text(p.p90), time_text(p.p99), std::to_string(p.runs)};
+}
+
+std::string result_text(const Plan& plan, const BenchResult& r) {
+  const PlanTotals t = totals(plan);
+  std::vector<std::vector<std::string>> rows{{"latency", "min", "median", "p90", "p99", "runs"},
+                                             latency_row("tilewright", r.run.latency)};
+  if (!r.peer.empty()) rows.push_back(latency_row(r.peer, r.peer_latency));
+  std::string text = plan_headline(plan) + "\n" + table(rows, "lrrrrr");
+  if (!r.peer.empty())
+    text += fmt::format("ours over theirs, medians: {:.2f}\n", r.run.latency.median / r.peer_latency.median);
+  text += fmt::format("{:.1f} G multiply-adds a second; {:.0f} % of the predicted speed\n\n",
+                      static_cast<double>(t.multiply_adds) / r.run.latency.median * 1e-9,
+                      100 * t.seconds / r.run.latency.median);
+  return text + plan_table(plan, {r.kernels, rows_shown});
+}
+
+} // namespace
+
+int bench_command(const BenchArguments& a) {
+  if (!a.versus.empty() && a.model.ends_with(".tw"))
+    throw Error(Code::option, "--vs", "onnxruntime runs ONNX models, not text programs");
+  const Opened m = open_model(a, a.in);
+  Session session(m.program, m.options);
+  const std::vector<Array> out = make_outputs(session.program());
+  const PlanOptions& options = session.plan().options;
+  BenchResult r{
+      {a.model, {}, {}, session.plan().kernels.size(), options.threads, options.isa, m.seconds, session.timing()},
+      {},
+      {},
+      {},
+      {}};
+  const int warmup = a.warmup < 0 ? 5 : a.warmup, iterations = a.iterations < 0 ? 50 : a.iterations;
+  if (a.versus.empty())
+    r.run.latency =
+        latency_of(measure(session, m.inputs, out, warmup, iterations, a.iterations < 0 ? most_seconds : 0));
+  else
+    alternate(a, m, session, out, r);
+  // Once more with a clock behind every kernel, which costs a little.
+  measure(session, m.inputs, out, 1, std::min(iterations, 20), most_seconds / 4, &r.kernels);
+  r.plan = plan_json(session.plan(), nullptr);
+  write_result(a.json ? bench_json(r) : result_text(session.plan(), r));
+  suggest(a, fmt::format("tilewright explain {} --kernel NAME", a.model));
+  return 0;
+}
+
+} // namespace tilewright

@@ -1,0 +1,13 @@
+// The sub-commands, each in a file of its own. They return the exit code and throw Error.
+#pragma once
+#include "cli/arguments.h"
+
+namespace tilewright {
+
+int run_command(const RunArguments&);
+int plan_command(const PlanArguments&);
+int explain_command(const ExplainArguments&);
+int verify_command(const VerifyArguments&);
+int bench_command(const BenchArguments&);
+
+} // namespace tilewright

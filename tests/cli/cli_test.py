@@ -1,0 +1,324 @@
+"""The tool as a user meets it: results, exit codes, messages, bad files, full disks, Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = os.environ.get("TILEWRIGHT_TOOL", str(ROOT / "build" / "tilewright"))
+MLP = str(ROOT / "examples" / "mlp.tw")
+
+SCALE = """program scale(n=2, c=3)
+input X[n c] : f32
+input k[c] : f32
+Y[n c] = X[n c] * k[c]
+first[n] : index(c) = argmax[c] Y[n c]
+output Y, first
+"""
+SLOW = """program slow(n=40000, m=2000, k=64)
+input X[n k], W[m k] : f32
+Y[n] = max[m k] tanh(sin(X[n k] + W[m k]))
+output Y
+"""
+
+
+def run(*arguments, timeout=60, **options):
+    options.setdefault("stdout", subprocess.PIPE)
+    return subprocess.run([TOOL, *map(str, arguments)], stderr=subprocess.PIPE, timeout=timeout, text=True, errors="replace",
+                          **options)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    def npy(self, name, array):
+        np.save(self.folder / name, array)
+        return str(self.folder / name)
+
+    def expect(self, code, *arguments, message="", **options):
+        done = run(*arguments, **options)
+        self.assertEqual(done.returncode, code, f"{arguments}: {done.stdout} {done.stderr}")
+        for part in [message] if isinstance(message, str) else message:
+            self.assertIn(part, done.stderr)
+        if code not in (0, 1, 130):
+            self.assertRegex(done.stderr, r"(?m)^error E\d{4}\b")
+        return done
+
+
+class Results(Case):
+    def test_run_prints_outputs_time_and_the_next_command(self):
+        done = self.expect(0, "run", MLP, "--iterations", 2, message=["loaded in", "next: tilewright verify"])
+        for part in ("output  P  f32 [16, 10]", "output  label", "argmax", "median of 2 runs"):
+            self.assertIn(part, done.stdout)
+
+    def test_run_computes_on_files_and_writes_files(self):
+        x, k = np.float32([[1, 2, 3], [4, 5, 6]]), np.float32([1, 10, -1])
+        model = self.file("scale.tw", SCALE)
+        for order in ("C", "F"):
+            inputs = ["--input", "X=" + self.npy(f"x{order}.npy", np.asarray(x, order=order)), "--input", "k=" + self.npy("k.npy", k)]
+            self.expect(0, "run", model, *inputs, "--output", self.folder / "out")
+            np.testing.assert_array_equal(np.load(self.folder / "out" / "Y.npy"), x * k)
+            np.testing.assert_array_equal(np.load(self.folder / "out" / "first.npy"), [1, 1])
+
+    def test_sizes_follow_files_and_options(self):
+        model = self.file("scale.tw", SCALE.replace("n=2", "n"))
+        done = self.expect(0, "run", model, "--input", "X=" + self.npy("x.npy", np.ones((5, 3), np.float32)))
+        self.assertIn("[5, 3]", done.stdout)
+        self.assertIn("[7, 3]", self.expect(0, "run", model, "--size", "n=7").stdout)
+        self.assertIn("[1, 3]", self.expect(0, "run", model, message="size n is free: 1 is taken").stdout)
+
+    def test_types_travel(self):
+        for kind, dtype in [("f64", np.float64), ("f16", np.float16), ("i8", np.int8), ("u8", np.uint8), ("i32", np.int32),
+                            ("i64", np.int64), ("bool", np.bool_)]:
+            model = self.file("copy.tw", f"program copy(n=4)\ninput X[n] : {kind}\nY[n] : {kind} = X[n]\noutput Y\n")
+            x = np.array([0, 1, 1, 0]).astype(dtype) if kind == "bool" else np.array([-3, 0, 2, 7]).astype(dtype)
+            for array in (x, x.astype(x.dtype.newbyteorder(">"))):
+                self.expect(0, "run", model, "--input", "X=" + self.npy("x.npy", array), "--output", self.folder)
+                got = np.load(self.folder / "Y.npy")
+                self.assertEqual(got.dtype, dtype)
+                np.testing.assert_array_equal(got, x)
+
+    def test_pictures_are_resized_and_normalised(self):
+        from PIL import Image
+        pixels = np.random.default_rng(1).integers(0, 256, (40, 60, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(self.folder / "x.png")
+        for layout, dims, axes in (("nchw", "n=1, c=3, h=10, w=20", "n c h w"), ("nhwc", "n=1, h=10, w=20, c=3", "n h w c")):
+            model = self.file("copy.tw", f"program copy({dims})\ninput X[{axes}] : f32\nY[{axes}] = X[{axes}]\noutput Y\n")
+            self.expect(0, "run", model, "--input", f"X={self.folder}/x.png", "--mean", "0.5,0.4,0.3", "--std", "0.25",
+                        "--output", self.folder)
+            want = np.asarray(Image.fromarray(pixels).resize((20, 10), Image.BILINEAR), np.float32) / 255
+            want = (want - [0.5, 0.4, 0.3]) / 0.25
+            got = np.load(self.folder / "Y.npy")[0]
+            got = got.transpose(1, 2, 0) if layout == "nchw" else got
+            self.assertLess(np.abs(got - want).max(), 0.02)  # Pillow rounds to integers
+
+    def test_random_inputs_depend_on_the_seed_only(self):
+        model = self.file("copy.tw", "program copy(n=1000)\ninput X[n] : f32\nY[n] = X[n]\noutput Y\n")
+        made = []
+        for spec in ("random:1", "random:1", "random:2", "random:1:2:3"):
+            self.expect(0, "run", model, "--input", "X=" + spec, "--output", self.folder)
+            made.append(np.load(self.folder / "Y.npy"))
+        np.testing.assert_array_equal(made[0], made[1])
+        self.assertFalse(np.array_equal(made[0], made[2]))
+        self.assertLess(abs(made[0].mean()), 0.2)
+        self.assertLess(abs(made[0].std() - 1), 0.1)
+        self.assertTrue((made[3] >= 2).all() and (made[3] <= 3).all())
+
+    def test_plan_and_explain(self):
+        done = self.expect(0, "plan", MLP, "-o", self.folder / "plan.json", message="next: tilewright explain")
+        for part in ("kernels of", "compulsory", "bound", "A1"):
+            self.assertIn(part, done.stdout)
+        plan = json.loads((self.folder / "plan.json").read_text())
+        self.assertEqual(len(plan["kernels"]), plan["totals"]["kernels"])
+        self.assertIn("NVIDIA", self.expect(0, "plan", MLP, "--machine", "h200").stdout)
+        done = self.expect(0, "explain", MLP, "--kernel", "0")
+        for part in ("statements", "axes", "schedule", "loops", "leaves", "may not be", "reduced with sum"):
+            self.assertIn(part, done.stdout)
+        self.assertIn("passes:", self.expect(0, "explain", MLP).stdout)
+        self.expect(2, "explain", MLP, "--kernel", "nothing", message="no kernel is called 'nothing'")
+        self.expect(2, "plan", MLP, "--machine", "h2000", message="h200")
+
+    def test_verify(self):
+        done = self.expect(0, "verify", MLP, message="next: tilewright bench")
+        self.assertIn("verified", done.stdout)
+        self.expect(0, "verify", MLP, "--bisect")
+        self.assertIn("NOT verified", self.expect(1, "verify", MLP, "--tolerance", "1e-30").stdout)
+
+    def test_bench(self):
+        done = self.expect(0, "bench", MLP, "--warmup", 1, "--iterations", 3)
+        for part in ("median", "p99", "measured", "predicted"):
+            self.assertIn(part, done.stdout)
+
+    def test_json_is_all_there_is_on_standard_output(self):
+        for command in (["run", "--iterations", 2], ["plan"], ["explain"], ["verify"], ["bench", "--iterations", 2]):
+            done = self.expect(0, command[0], MLP, *command[1:], "--json")
+            self.assertIsInstance(json.loads(done.stdout), dict, command)
+            self.assertNotIn("next:", done.stderr)
+        self.assertIn("machine", json.loads(self.expect(0, "device", "--json").stdout))
+        failed = self.expect(2, "run", "nowhere.onnx", "--json")
+        self.assertEqual(json.loads(failed.stdout)["error"]["code"], "E0201")
+
+    def test_quiet_is_quiet(self):
+        self.assertEqual(self.expect(0, "run", MLP, "--quiet").stderr, "")
+
+    def test_help_and_version(self):
+        self.assertRegex(self.expect(0, "--version").stdout, r"^tilewright \d+\.\d+\.\d+\n$")
+        for command in ("run", "plan", "explain", "verify", "bench", "device"):
+            self.assertIn("Exit codes", self.expect(0, command, "--help").stdout)
+
+
+class Peer(Case):
+    def setUp(self):
+        super().setUp()
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+        w = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+        info = helper.make_tensor_value_info
+        graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, ["batch", 8])], [info("y", TensorProto.FLOAT, ["batch", 5])],
+                                  [numpy_helper.from_array(w, "w")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        self.model = self.file("net.onnx", model.SerializeToString())
+        self.bytes = model.SerializeToString()
+
+    def test_verify_and_bench_against_onnxruntime(self):
+        peer = ["--python", sys.executable, "--size", "batch=3"]
+        done = self.expect(0, "verify", self.model, "--against", "onnxruntime", *peer)
+        self.assertIn("against onnxruntime", done.stdout)
+        done = self.expect(0, "bench", self.model, "--vs", "onnxruntime", "--iterations", 5, "--json", *peer)
+        self.assertIn("ours_over_peer", json.loads(done.stdout)["peer"])
+
+    def test_a_python_that_is_not_there_is_a_missing_tool(self):
+        self.expect(4, "verify", self.model, "--against", "onnxruntime", "--python", "/nowhere/python", message="--python")
+        self.expect(4, "verify", self.model, "--against", "onnxruntime", "--python", "/bin/true", message="--python")
+        self.expect(2, "verify", MLP, "--against", "onnxruntime", message="text programs")
+
+    def test_damaged_models(self):
+        for cut in range(0, len(self.bytes), 11):
+            done = run("run", self.file("cut.onnx", self.bytes[:cut]), "--iterations", 1)
+            self.assertIn(done.returncode, (0, 2, 3), f"{cut}: {done.stderr}")
+        random = np.random.default_rng(3)
+        for _ in range(20):
+            damaged = bytearray(self.bytes)
+            for at in random.integers(0, len(damaged), 3):
+                damaged[at] = random.integers(0, 256)
+            done = run("run", self.file("damaged.onnx", bytes(damaged)), "--iterations", 1, "--size", "batch=2")
+            self.assertIn(done.returncode, (0, 2, 3), done.stderr)
+        for _ in range(10):
+            self.expect(2, "run", self.file("noise.onnx", random.integers(0, 256, 500).astype(np.uint8).tobytes()))
+
+    def test_unsupported_operators_are_listed(self):
+        import onnx
+        from onnx import TensorProto, helper
+        nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["h"], name="first", hidden_size=2),
+                 helper.make_node("StringNormalizer", ["x"], ["s"], name="second")]
+        info = helper.make_tensor_value_info
+        inputs = [info("x", TensorProto.FLOAT, [1, 1, 2]), info("w", TensorProto.FLOAT, [1, 8, 2]), info("r", TensorProto.FLOAT, [1, 8, 2])]
+        graph = helper.make_graph(nodes, "g", inputs, [info("h", TensorProto.FLOAT, None), info("s", TensorProto.FLOAT, None)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        self.expect(3, "plan", self.file("lstm.onnx", model.SerializeToString()), message=["first", "second", "LSTM"])
+
+
+class BadInput(Case):
+    def test_command_lines(self):
+        for line, part in [([], "no command"), (["frobnicate"], "frobnicate"), (["run"], "MODEL"), (["run", MLP, "--frob"], "--frob"),
+                           (["run", MLP, "--threads", "x"], "threads"), (["run", MLP, "--iterations", "0"], "iterations"),
+                           (["run", MLP, "--size", "n"], "NAME=VALUE"), (["run", MLP, "--size", "n=-1"], "'-1'"),
+                           (["run", MLP, "--size", "zz=1"], "zz"), (["run", MLP, "--size", "n=1", "--size", "n=2"], "twice"),
+                           (["run", MLP, "--isa", "sse9"], "sse9"), (["run", MLP, "--device", "tpu"], "tpu"),
+                           (["run", MLP, "--without", "magic"], "magic"), (["run", MLP, "--program", "zz"], "zz"),
+                           (["run", MLP, "--layout", "hwc"], "layout"), (["run", MLP, "--input", "Q=random"], "Q"),
+                           (["run", MLP, "--input", "X=random:a"], "random"), (["run", MLP, "--input", "X=random:1:5:2"], "random"),
+                           (["bench", MLP, "--vs", "tensorflow"], "vs"), (["verify", MLP, "--tolerance", "-1"], "tolerance")]:
+            self.expect(2, *line, message=part)
+        self.expect(4, "run", MLP, "--device", "cuda", message="CPU")
+
+    def test_files_that_are_no_models(self):
+        self.expect(2, "run", "nowhere.onnx", message="nowhere.onnx")
+        self.expect(2, "run", self.folder, message="folder")
+        self.expect(2, "run", self.file("empty.onnx", b""), message="empty")
+        self.expect(2, "run", self.file("empty.tw", b""))
+        self.expect(2, "run", self.file("zeros.onnx", bytes(1000)))
+        self.expect(2, "run", self.file("bad.tw", "program p(n)\ninput X[n] : f32\nY[n] = X[q]\noutput Y\n"), message="bad.tw:3:")
+        self.expect(2, "run", "/dev/zero", message="device")
+        self.expect(2, "run", "")
+
+    def test_sizes_without_a_value(self):
+        model = self.file("free.tw", "program p(n, m)\ninput X[n m] : f32\nY[n m] = X[n m]\noutput Y\n")
+        self.expect(2, "run", model, message=["m", "--size m=N"])
+        self.expect(2, "run", model, "--size", "n=2000000000", "--size", "m=2000000000")
+
+    def test_arrays_that_do_not_fit(self):
+        model = self.file("scale.tw", SCALE)
+        good = np.ones((2, 3), np.float32)
+        header = b"\x93NUMPY\x01\x00"
+        whole = Path(self.npy("good.npy", good)).read_bytes()
+        forged = lambda text: header + len(text).to_bytes(2, "little") + text
+        for content, part in [
+                (b"", "no .npy"), (b"\x93NUMPY", "no .npy"), (header + b"\xff\xff{}", "ends inside"), (whole[:-1], "holds 23 bytes"),
+                (whole + b"x", "holds 25 bytes"), (whole[:40], "ends inside"), (header[:6] + b"\x09" + whole[7:], "version 9"),
+                (forged(b"{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999999999999999,), }\n"), "too large"),
+                (forged(b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000, 4000000000, 4000000000), }\n"), "E0"),
+                (forged(b"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,3), }\n"), "fortran_order"),
+                (forged(b"{'descr': '<f4', 'shape': (2,3), }\n"), "missing"), (forged(b"__import__('os')"), "malformed"),
+                (forged(b"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,3), }\n"), "records"),
+                (forged(b"{'descr': '|O', 'fortran_order': False, 'shape': (2,3), }\n"), "'|O'")]:
+            self.expect(2, "run", model, "--input", "X=" + self.file("bad.npy", content), message=part)
+        for array, part in [(good.astype(np.float64), "f64"), (good.astype(np.complex64), "c8"), (np.ones((2, 3, 1), np.float32), "[2, 3, 1]"),
+                            (np.ones(6, np.float32), "[6]"), (np.array(["a", "b"]), "U1")]:
+            self.expect(2, "run", model, "--input", "X=" + self.npy("bad.npy", array), message=part)
+        self.expect(2, "run", model, "--input", "X=" + str(self.folder / "none.npy"), message="none.npy")
+        self.expect(2, "run", model, "--input", "X=" + str(self.folder), message="folder")
+        self.expect(2, "run", model, "--input", "X=random", "--input", "X=random", message="twice")
+
+    def test_pictures_that_do_not_fit(self):
+        picture = (ROOT / "tests" / "images" / "word.png").read_bytes()
+        model = self.file("copy.tw", "program copy(c=3, h=8, w=8)\ninput X[c h w] : f32\nY[c h w] = X[c h w]\noutput Y\n")
+        good = self.file("good.png", picture)
+        self.expect(0, "run", model, "--input", "X=" + good)
+        self.expect(2, "run", model, "--input", "X=" + good, "--mean", "1,2", message="3 channels")
+        self.expect(2, "run", model, "--input", "X=" + good, "--std", "0", message="--std")
+        for content in (b"", b"\x89PNG\r\n\x1a\n", picture[:200], picture[:40] + b"\xff" * 60 + picture[100:]):
+            self.expect(2, "run", model, "--input", "X=" + self.file("bad.png", content), message="PNG")
+        flat = self.file("flat.tw", "program flat(n=7)\ninput X[n] : f32\nY[n] = X[n]\noutput Y\n")
+        self.expect(2, "run", flat, "--input", "X=" + good, message="does not fit")
+
+    def test_outputs_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            for command in (["run", MLP], ["plan", MLP], ["explain", MLP], ["device"], ["--version"], ["run", MLP, "--json"]):
+                self.expect(2, *command, stdout=full, message="standard output")
+        self.expect(2, "plan", MLP, "-o", "/dev/full", message="/dev/full")
+        self.expect(2, "plan", MLP, "-o", self.folder / "none" / "plan.json")
+        self.expect(2, "plan", MLP, "-o", self.folder)
+        self.expect(2, "run", MLP, "--output", self.file("file", "x"), message="folder")
+        self.expect(2, "run", MLP, "--output", "/proc/nowhere", message="/proc/nowhere")
+
+    def test_a_reader_that_leaves_is_no_mistake(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.expect(0, "explain", MLP, stdout=writer)
+        os.close(writer)
+
+    def test_not_enough_memory_is_told(self):
+        model = self.file("big.tw", "program p(n=1000000000)\ninput X[n] : f32\nY[n] = 2 * X[n]\noutput Y\n")
+        limit = lambda: __import__("resource").setrlimit(9, (1 << 30, 1 << 30))  # RLIMIT_AS
+        self.expect(4, "run", model, message="E0602", preexec_fn=limit)
+
+
+class Interrupt(Case):
+    def interrupt(self, *arguments, after=1.0):
+        child = subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(after)
+        self.assertIsNone(child.poll(), "still running")
+        start = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=30)
+        return child.returncode, errors, time.monotonic() - start
+
+    def test_ctrl_c_ends_a_long_run(self):
+        model = self.file("slow.tw", SLOW)
+        for command in ("run", "verify"):
+            code, errors, seconds = self.interrupt(command, model, "--iterations", "1000") if command == "run" else self.interrupt(command, model)
+            self.assertEqual(code, 130, errors)
+            self.assertIn("interrupted", errors)
+            self.assertLess(seconds, 10)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

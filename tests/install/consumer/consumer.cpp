@@ -1,0 +1,2 @@
+// The header must be good for C and C++.
+#include "consumer.c"

@@ -1,0 +1,9 @@
+# The Python package from the source tree, on the library of this build.
+if(NOT DEFINED TILEWRIGHT_TEST_PYTHON)
+  set(TILEWRIGHT_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+endif()
+if(TARGET tilewright_library)
+  add_test(NAME python COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/session_test.py)
+  set_tests_properties(python PROPERTIES ENVIRONMENT
+    "TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python")
+endif()
