@@ -25,9 +25,9 @@ test: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 
-test-long: 
+test-long:
 	@scripts/setup.sh long
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
+	@TILEWRIGHT_LONG=1 cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=ON $(CMAKE_FLAGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && TILEWRIGHT_LONG=1 ctest --output-on-failure --timeout 7200
 
