@@ -16,7 +16,7 @@ setup:
 demo:
 	@scripts/setup.sh demo
 	@[ -e $(BUILD)/build.ninja ] || cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DTILEWRIGHT_TESTS=OFF $(CMAKE_FLAGS) > /dev/null
-	@cmake --build $(BUILD) -j $(JOBS) --target tilewright_tool tilewright > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
+	@cmake --build $(BUILD) -j $(JOBS) --target tilewright_tool tilewright_library > $(BUILD)/log.txt || { cat $(BUILD)/log.txt; exit 1; }
 	@BUILD=$(BUILD) .venv/bin/python examples/demo.py
 
 test: setup
