@@ -28,11 +28,15 @@ struct Folder {
     for_each_access(map, [&](const Access& a) {
       if (a.tensor != producer.out) return;
       std::set<AxisId> used;
-      std::size_t dims = 0;
-      for (const Size& d : p.tensor(a.tensor).dims) dims += d != Size(1);
-      for (std::size_t d = 0; d < a.at.size(); ++d)
-        if (const auto axis = plain_axis(a.at[d]); axis && map.axes[static_cast<std::size_t>(*axis)] == p.tensor(a.tensor).dims[d]) used.insert(*axis);
-      fits &= used.size() == dims && used.size() == map.axes.size() && !a.otherwise;
+      for (std::size_t d = 0; d < a.at.size(); ++d) {
+        const Size& dim = p.tensor(a.tensor).dims[d];
+        if (dim == Size(1)) continue;
+        const auto axis = plain_axis(a.at[d]);
+        fits &= axis && map.axes[static_cast<std::size_t>(*axis)] == dim && used.insert(*axis).second;
+      }
+      std::size_t axes = 0;
+      for (const Size& e : map.axes) axes += e != Size(1);
+      fits &= used.size() == axes && !a.otherwise;
     });
     for (std::size_t d = 0; d < producer.at.size(); ++d)
       fits &= plain_axis(producer.at[d]).has_value() || p.tensor(producer.out).dims[d] == Size(1);
