@@ -47,7 +47,7 @@ private:
     case Ast::infinity: return {number(ast.value), true, {}};
     case Ast::boolean: return {boolean(ast.whole != 0), false, DType::boolean};
     case Ast::name: return name(ast);
-    case Ast::size: return {size_value(size(ast)), false, {}};
+    case Ast::size: return extent(size(ast));
     case Ast::index: return {axis_value(axis(ast)), false, {}};
     case Ast::access: return read(ast);
     case Ast::call: return lower_call(scope_, ast);
@@ -108,9 +108,11 @@ private:
                 "its extent is size(" + ast.text + ")");
   }
 
+  // A fixed size is a number like one that is written.
+  static Value extent(const Size& size) { return {size_value(size), size.is_constant(), {}}; }
+
   Value name(const Ast& ast) {
-    if (auto found = scope_.sizes.find(ast.text); found != scope_.sizes.end())
-      return {size_value(found->second), false, {}};
+    if (auto found = scope_.sizes.find(ast.text); found != scope_.sizes.end()) return extent(found->second);
     const TensorId id = scope_.tensor(ast.text, ast.at);
     if (id < 0) scope_.unknown(ast.text, ast.at, "an extent or a tensor");
     const Tensor& t = scope_.program.tensor(id);
