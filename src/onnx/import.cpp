@@ -195,6 +195,7 @@ private:
       if (!inputs_ready(node, label)) return refuse(node);
       if (branch) return choose(node, label, opset);
       Context c(now_, node, label, opset);
+      if (c.has(0) && !takes(*op, c.dtype(c.input(0)))) c.unsupported(fmt::format("{}", name_of(c.dtype(c.input(0)))));
       op->convert(c);
       for (const std::string& name : c.unread_attributes()) {
         c.unsupported(fmt::format("attribute {}", name));

@@ -35,13 +35,14 @@ struct Operator {
   int since = 7; // the version of the domain from which `convert` holds ...
   int until = 0; // ... and the last one; 0: the newest known
   void (*convert)(Context&) = nullptr;
-  std::string_view dtypes = "all"; // for the documentation: what is tested
+  std::string_view dtypes = "all"; // of its first input: all, float, int, names of dtypes; after a ";" for people only
   std::string_view notes = {};     // what is refused, or done as an opaque operation
 };
 
 constexpr int oldest_opset = 7, newest_opset = 28;
 const std::vector<Operator>& operators(); // every row, sorted by domain, type, since
 const Operator* find_operator(std::string_view domain, std::string_view type, int opset);
+bool takes(const Operator&, DType of_first_input);
 std::string reason_not_supported(std::string_view type);
 std::string operator_table(); // docs/onnx_operators.md
 

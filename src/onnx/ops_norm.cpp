@@ -25,30 +25,37 @@ void convert_batch_normalization(Context& c) {
   if (dims.size() < 2) c.fail(Code::shape, fmt::format("an input of shape {}", text_of(dims)));
   for (int i = 1; i < 5; ++i)
     if (c.dims(c.input(i)) != std::vector<Size>{dims[1]})
-      c.fail(Code::shape, fmt::format("input {} has shape {}, one element a channel of {} is wanted", i, text_of(c.dims(c.input(i))), text_of(dims)));
+      c.fail(Code::shape, fmt::format("input {} has shape {}, one element a channel of {} is wanted", i,
+                                      text_of(c.dims(c.input(i))), text_of(dims)));
   const DType d = c.dtype(x), wide = compute_type(d);
   auto of = [&](int i) { return cast(c.read(c.input(i), {axis_index(0)}), wide); };
   const ScalarRef root = unary(Op::sqrt, binary(Op::add, of(4), number(c.real_attr("epsilon", 1e-5), wide)));
   const TensorId a = c.map(c.name("scale"), wide, {dims[1]}, binary(Op::div, of(1), root));
-  const TensorId b = c.map(c.name("shift"), wide, {dims[1]}, binary(Op::sub, of(2), binary(Op::mul, of(3), c.read(a, {axis_index(0)}))));
+  const TensorId b = c.map(c.name("shift"), wide, {dims[1]},
+                           binary(Op::sub, of(2), binary(Op::mul, of(3), c.read(a, {axis_index(0)}))));
   const ScalarRef v = cast(c.read(x, axis_indices(static_cast<int>(dims.size()))), wide);
   const ScalarRef y = binary(Op::add, binary(Op::mul, v, c.read(a, {axis_index(1)})), c.read(b, {axis_index(1)}));
   c.output(0, c.map(c.name(), d, dims, y));
 }
 
 // Mean and variance over some dims of x, seen through `at` (an index a dim of x, over `axes`).
-struct Statistics { TensorId mean, variance; };
+struct Statistics {
+  TensorId mean, variance;
+};
 
-Statistics statistics(Context& c, TensorId x, const std::vector<Size>& axes, const std::vector<Index>& at, const std::vector<AxisId>& reduced, DType wide) {
+Statistics statistics(Context& c, TensorId x, const std::vector<Size>& axes, const std::vector<Index>& at,
+                      const std::vector<AxisId>& reduced, DType wide) {
   Size count = 1;
   std::vector<Index> kept;
   std::vector<Size> kept_dims;
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    if (std::count(reduced.begin(), reduced.end(), static_cast<AxisId>(a))) count = count * axes[a];
-    else kept.push_back(axis_index(static_cast<AxisId>(a))), kept_dims.push_back(axes[a]);
+    if (std::count(reduced.begin(), reduced.end(), static_cast<AxisId>(a)))
+      count = count * axes[a];
+    else
+      kept.push_back(axis_index(static_cast<AxisId>(a))), kept_dims.push_back(axes[a]);
   }
   const ScalarRef v = cast(c.read(x, at), wide);
-  const ScalarRef n = size_value(count, wide);
+  const ScalarRef n = literal(Element::of(count), wide);
   const TensorId sum = c.reduce(c.name("sum"), wide, axes, v, Reducer::sum, reduced);
   const int rank = static_cast<int>(kept_dims.size());
   const TensorId mean = c.map(c.name("mean"), wide, kept_dims, binary(Op::div, c.read(sum, axis_indices(rank)), n));
@@ -58,7 +65,8 @@ Statistics statistics(Context& c, TensorId x, const std::vector<Size>& axes, con
 }
 
 ScalarRef normalised(const ScalarRef& v, const ScalarRef& mean, const ScalarRef& variance, double epsilon) {
-  return binary(Op::div, binary(Op::sub, v, mean), unary(Op::sqrt, binary(Op::add, variance, number(epsilon, v->dtype))));
+  return binary(Op::div, binary(Op::sub, v, mean),
+                unary(Op::sqrt, binary(Op::add, variance, number(epsilon, v->dtype))));
 }
 
 void convert_layer_normalization(Context& c) {
@@ -102,13 +110,14 @@ void convert_rms_normalization(Context& c) {
   const ScalarRef v = cast(c.read(x, at), wide);
   const TensorId sum = c.reduce(c.name("squares"), wide, dims, square(v), Reducer::sum, reduced);
   const std::vector<Index> kept(at.begin(), at.begin() + first);
-  const ScalarRef mean = binary(Op::div, c.read(sum, kept), size_value(count, wide));
+  const ScalarRef mean = binary(Op::div, c.read(sum, kept), literal(Element::of(count), wide));
   ScalarRef y = binary(Op::div, v, unary(Op::sqrt, binary(Op::add, mean, number(epsilon, wide))));
   if (d != wide) y = cast(y, d);
   c.output(0, c.map(c.name(), d, dims, binary(Op::mul, y, c.read_broadcast(c.input(1), dims))));
 }
 
-// Statistics of each image over groups of channels and all spatial dims; scale and bias a channel, or (before 21) a group.
+// Statistics of each image over groups of channels and all spatial dims; scale and bias a channel, or (before 21) a
+// group.
 void grouped(Context& c, std::int64_t groups, double epsilon, bool by_group) {
   const TensorId x = c.input(0);
   const auto dims = c.dims(x);
@@ -128,7 +137,8 @@ void grouped(Context& c, std::int64_t groups, double epsilon, bool by_group) {
   const Index group = floor_div(axis_index(1), each);
   const std::vector<Index> kept{axis_index(0), group};
   const Index of = by_group ? group : axis_index(1);
-  ScalarRef y = normalised(cast(c.read(x, axis_indices(static_cast<int>(dims.size()))), wide), c.read(s.mean, kept), c.read(s.variance, kept), epsilon);
+  ScalarRef y = normalised(cast(c.read(x, axis_indices(static_cast<int>(dims.size()))), wide), c.read(s.mean, kept),
+                           c.read(s.variance, kept), epsilon);
   if (d != wide) y = cast(y, d);
   y = binary(Op::add, binary(Op::mul, y, c.read(c.input(1), {of})), c.read(c.input(2), {of}));
   c.output(0, c.map(c.name(), d, dims, y));
@@ -136,7 +146,8 @@ void grouped(Context& c, std::int64_t groups, double epsilon, bool by_group) {
 
 void convert_instance_normalization(Context& c) {
   const auto dims = c.dims(c.input(0));
-  if (dims.size() < 3 || !dims[1].is_constant()) c.fail(Code::shape, fmt::format("an input of shape {}", text_of(dims)));
+  if (dims.size() < 3 || !dims[1].is_constant())
+    c.fail(Code::shape, fmt::format("an input of shape {}", text_of(dims)));
   grouped(c, dims[1].constant(), c.real_attr("epsilon", 1e-5), false);
 }
 
@@ -157,10 +168,13 @@ void convert_lrn(Context& c) {
   at[1] = axis_index(1) + axis_index(rank) - constant_index((size - 1) / 2);
   auto axes = dims;
   axes.push_back(size);
-  const TensorId sum = c.reduce(c.name("squares"), wide, axes, square(cast(c.read(x, at, zero_of(d)), wide)), Reducer::sum, {rank});
-  const ScalarRef scaled = binary(Op::mul, number(c.real_attr("alpha", 1e-4) / static_cast<double>(size), wide), c.read(sum, axis_indices(rank)));
+  const TensorId sum =
+      c.reduce(c.name("squares"), wide, axes, square(cast(c.read(x, at, zero_of(d)), wide)), Reducer::sum, {rank});
+  const ScalarRef scaled = binary(Op::mul, number(c.real_attr("alpha", 1e-4) / static_cast<double>(size), wide),
+                                  c.read(sum, axis_indices(rank)));
   const ScalarRef base = binary(Op::add, number(c.real_attr("bias", 1.0), wide), scaled);
-  const ScalarRef y = binary(Op::div, c.read(x, axis_indices(rank)), binary(Op::pow, base, number(c.real_attr("beta", 0.75), wide)));
+  const ScalarRef y =
+      binary(Op::div, c.read(x, axis_indices(rank)), binary(Op::pow, base, number(c.real_attr("beta", 0.75), wide)));
   c.output(0, c.map(c.name(), d, dims, y));
 }
 
@@ -173,7 +187,8 @@ void convert_lp_normalization(Context& c) {
   const DType d = c.dtype(x), wide = compute_type(d);
   const auto at = axis_indices(rank);
   const ScalarRef v = cast(c.read(x, at), wide);
-  const TensorId sum = c.reduce(c.name("norm"), wide, dims, p == 1 ? unary(Op::abs, v) : square(v), Reducer::sum, {axis});
+  const TensorId sum =
+      c.reduce(c.name("norm"), wide, dims, p == 1 ? unary(Op::abs, v) : square(v), Reducer::sum, {axis});
   auto kept = at;
   kept.erase(kept.begin() + axis);
   const ScalarRef norm = p == 1 ? c.read(sum, kept) : unary(Op::sqrt, c.read(sum, kept));
@@ -195,10 +210,11 @@ void convert_mean_variance_normalization(Context& c) {
   for (int a = 0; a < rank; ++a)
     if (!std::count(reduced.begin(), reduced.end(), a)) kept.push_back(at[static_cast<std::size_t>(a)]);
   const ScalarRef root = binary(Op::add, unary(Op::sqrt, c.read(s.variance, kept)), number(1e-9, wide));
-  c.output(0, c.map(c.name(), d, dims, binary(Op::div, binary(Op::sub, cast(c.read(x, at), wide), c.read(s.mean, kept)), root)));
+  c.output(0, c.map(c.name(), d, dims,
+                    binary(Op::div, binary(Op::sub, cast(c.read(x, at), wide), c.read(s.mean, kept)), root)));
 }
 
-}  // namespace
+} // namespace
 
 std::vector<Operator> norm_operators() {
   return {{"", "BatchNormalization", 7, 0, convert_batch_normalization, "f32 f16 bf16 f64", "not training_mode"},
@@ -211,4 +227,4 @@ std::vector<Operator> norm_operators() {
           {"", "RMSNormalization", 23, 0, convert_rms_normalization, "f32 f16 bf16 f64"}};
 }
 
-}  // namespace tilewright::onnx
+} // namespace tilewright::onnx

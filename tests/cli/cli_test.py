@@ -137,7 +137,9 @@ class Results(Case):
     def test_verify(self):
         done = self.expect(0, "verify", MLP, message="next: tilewright bench")
         self.assertIn("verified", done.stdout)
-        self.expect(0, "verify", MLP, "--bisect")
+        self.assertIn("every pass and every kernel agrees", self.expect(0, "verify", MLP, "--bisect").stdout)
+        done = self.expect(1, "verify", MLP, "--tolerance", "1e-12", "--bisect")  # finer than f32: roundings differ
+        self.assertRegex(done.stdout, r"bisect  kernel \d+ \(\w+\) stores")
         self.assertIn("NOT verified", self.expect(1, "verify", MLP, "--tolerance", "1e-30").stdout)
 
     def test_bench(self):

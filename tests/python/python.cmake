@@ -6,4 +6,6 @@ if(TARGET tilewright_library)
   add_test(NAME python COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/session_test.py)
   set_tests_properties(python PROPERTIES ENVIRONMENT
     "TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python")
+  add_test(NAME wheel COMMAND ${CMAKE_CURRENT_LIST_DIR}/wheel_test.sh ${TILEWRIGHT_TEST_PYTHON} $<TARGET_FILE:tilewright_library>)
+  set_tests_properties(wheel PROPERTIES SKIP_RETURN_CODE 77)
 endif()

@@ -107,6 +107,12 @@ struct Execution {
     }
   }
 
+  bool wanted_to_end(std::size_t n) {
+    if (!cancelled || !cancelled->load(std::memory_order_relaxed)) return false;
+    stop = n;
+    return true;
+  }
+
   // One worker's way through all kernels. Nothing here throws: faults are kept and raised after the region.
   void worker(int w) {
     auto then = std::chrono::steady_clock::now();
@@ -114,7 +120,7 @@ struct Execution {
       if (plan.kernels[n].region) {
         const Kernel& kernel = exe.kernels[n];
         const std::int64_t from = kernel.tiles * w / workers, to = kernel.tiles * (w + 1) / workers;
-        for (std::int64_t t = from; t < to; ++t)
+        for (std::int64_t t = from; t < to && !wanted_to_end(n); ++t)
           if (const std::string* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
             fault = bad;
             stop = n;
@@ -122,7 +128,7 @@ struct Execution {
       } else if (w == 0) {
         call(plan.kernels[n], n);
       }
-      if (w == 0 && cancelled && cancelled->load(std::memory_order_relaxed)) stop = n;
+      if (w == 0) wanted_to_end(n);
       if (workers > 1) barrier.wait(w);
       if (w == 0 && seconds) {
         const auto now = std::chrono::steady_clock::now();
