@@ -263,7 +263,7 @@ inline void contract_block(const Contract& c) {
   const bool staged = must_stage(c);
   const std::int64_t depth = c.taps * c.k, range = staged && depth ? least<std::int64_t>(depth, staged_k) : depth;
   const std::int64_t b_bytes = bytes_of_storage(c.b_type), panel = c.b_panel ? c.b_panel : depth * nr;
-  const std::int64_t panels = (c.n + nr - 1) / nr, read = range * nr * b_bytes, cache = 512 * 1024;
+  const std::int64_t panels = (c.n + nr - 1) / nr, read = depth * nr * b_bytes, cache = 512 * 1024;
   const std::int64_t fitting = read >= cache ? 1 : read == 0 ? panels : cache / read;
   const std::int64_t group = staged ? least<std::int64_t>(fitting, staged_panels) : fitting;
   const std::int64_t tiles = (c.m + mr - 1) / mr;
