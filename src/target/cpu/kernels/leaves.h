@@ -52,7 +52,7 @@ enum class StepOp : std::uint8_t {
   hardswish,   // x * max(0, min(1, a * x + b))
   tanh,        // tanh(x)
   erf,         // erf(x)
-  gated_erf,        // x * 0.5 * (1 + erf(x / sqrt(2)))
+  gated_erf,   // x * 0.5 * (1 + erf(x / sqrt(2)))
   softplus,    // log(1 + exp(x))
   round        // to the storage type `dtype` (f16 or bf16) and back: a rounding point
 };
