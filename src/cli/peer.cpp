@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -24,7 +25,8 @@ namespace {
 
 // Reads a line, answers with a line: "ok ..." or "error ...". Names travel in files, since they may hold anything.
 constexpr const char* script = R"(
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent ends us
 folder, model, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def answer(text):
     sys.stdout.write(text.replace("\n", " ") + "\n"); sys.stdout.flush()
@@ -150,6 +152,7 @@ void Peer::stop() {
   if (to_ >= 0) ::close(to_); // its loop over lines ends
   if (from_ >= 0) ::close(from_);
   if (process_ > 0) {
+    ::kill(process_, SIGTERM);
     int status = 0;
     while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
     }

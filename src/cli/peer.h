@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/console.h"
 #include "expr/program.h"
 
 namespace tilewright {
@@ -39,6 +40,7 @@ private:
   std::string ask(const std::string& line);
   std::string read_line();
 
+  Cancellable region_; // Ctrl-C interrupts our waiting, so that the folder is removed and the child ends
   std::string folder_, version_, pending_;
   int to_ = -1, from_ = -1, process_ = -1;
 };

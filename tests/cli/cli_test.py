@@ -36,6 +36,20 @@ def run(*arguments, timeout=60, **options):
                           **options)
 
 
+def write_model(path):
+    """A small ONNX model with a free batch; its bytes."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    w = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, ["batch", 8])],
+                              [info("y", TensorProto.FLOAT, ["batch", 5])], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+    return model.SerializeToString()
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -168,16 +182,8 @@ class Results(Case):
 class Peer(Case):
     def setUp(self):
         super().setUp()
-        import onnx
-        from onnx import TensorProto, helper, numpy_helper
-        w = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
-        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
-        info = helper.make_tensor_value_info
-        graph = helper.make_graph(nodes, "net", [info("x", TensorProto.FLOAT, ["batch", 8])], [info("y", TensorProto.FLOAT, ["batch", 5])],
-                                  [numpy_helper.from_array(w, "w")])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        self.model = self.file("net.onnx", model.SerializeToString())
-        self.bytes = model.SerializeToString()
+        self.model = str(self.folder / "net.onnx")
+        self.bytes = write_model(self.model)
 
     def test_verify_and_bench_against_onnxruntime(self):
         peer = ["--python", sys.executable, "--size", "batch=3"]
@@ -304,8 +310,8 @@ class BadInput(Case):
 
 
 class Interrupt(Case):
-    def interrupt(self, *arguments, after=1.0):
-        child = subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def interrupt(self, *arguments, after=1.0, **options):
+        child = subprocess.Popen([TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
         time.sleep(after)
         self.assertIsNone(child.poll(), "still running")
         start = time.monotonic()
@@ -320,6 +326,18 @@ class Interrupt(Case):
             self.assertEqual(code, 130, errors)
             self.assertIn("interrupted", errors)
             self.assertLess(seconds, 10)
+
+    def test_ctrl_c_while_a_peer_works_leaves_nothing_behind(self):
+        model = str(self.folder / "net.onnx")
+        write_model(model)
+        (self.folder / "tmp").mkdir()
+        for after in (0.2, 1.5):  # while it starts, while it runs
+            code, errors, seconds = self.interrupt("bench", model, "--vs", "onnxruntime", "--python", sys.executable,
+                                                   "--iterations", "100000000", after=after,
+                                                   env={**os.environ, "TMPDIR": str(self.folder / "tmp")})
+            self.assertEqual(code, 130, errors)
+            self.assertLess(seconds, 10)
+            self.assertEqual(list((self.folder / "tmp").glob("tilewright-*")), [])
 
 
 if __name__ == "__main__":
