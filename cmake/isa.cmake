@@ -35,5 +35,5 @@ else()
   target_link_libraries(tw_target_cpu PUBLIC tw_kernels)
 endif()
 
-add_executable(bench_kernels EXCLUDE_FROM_ALL bench/kernels.cpp)
+add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/bench/kernels.cpp)
 target_link_libraries(bench_kernels PRIVATE tw_kernels)
