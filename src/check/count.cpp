@@ -66,6 +66,12 @@ struct Counter {
   void load(BufferId id) {
     const Buffer& b = buffer(id);
     out.loaded[b.tensor] += bytes(b);
+    open(id);
+  }
+
+  // From now on every read of the buffer must lie in its box.
+  void open(BufferId id) {
+    const Buffer& b = buffer(id);
     Seen& s = seen[static_cast<std::size_t>(id)];
     s = Seen{};
     s.active = true;
@@ -131,10 +137,11 @@ struct Counter {
   void compute(const Compute& c) {
     if (!points) return;
     const Statement& s = *p.statement(c.statement);
+    if (buffer(c.out).inner) open(c.out);
     Point point, from, to;
-    for (const Span& r : c.ranges) {
-      from.push_back(r.low.at(variables.data()));
-      to.push_back(r.high.at(variables.data()));
+    for (std::size_t a = 0; a < c.ranges.size(); ++a) {
+      from.push_back(std::max<std::int64_t>(c.ranges[a].low.at(variables.data()), 0));
+      to.push_back(std::min(c.ranges[a].high.at(variables.data()), s.axes[a].constant()));
       if (to.back() <= from.back()) return;
     }
     std::vector<Access> accesses;

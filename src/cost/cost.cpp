@@ -15,11 +15,8 @@ std::set<std::size_t> steps_in(const Span& span) {
   return steps;
 }
 
-// Points of a statement and the operations in its body.
-void count_work(const Program& p, StatementId id, Cost& c) {
-  const Statement& s = *p.statement(id);
-  std::int64_t points = 1;
-  for (const Size& e : s.axes) points = checked_mul(points, e.constant());
+// Multiply-adds and scalar operations in a point of a statement.
+std::pair<std::int64_t, std::int64_t> work_of(const Statement& s) {
   std::set<const Scalar*> seen;
   std::int64_t operations = s.reduced.empty() ? 0 : 1;
   std::function<void(const ScalarRef&)> walk = [&](const ScalarRef& node) {
@@ -31,8 +28,7 @@ void count_work(const Program& p, StatementId id, Cost& c) {
   walk(s.body);
   walk(s.guard);
   const bool product = s.reducer == Reducer::sum && s.body->op == Op::mul;
-  if (product) c.multiply_adds = checked_add(c.multiply_adds, points);
-  else c.operations = checked_add(c.operations, checked_mul(points, std::max<std::int64_t>(operations, 1)));
+  return product ? std::pair<std::int64_t, std::int64_t>{1, 0} : std::pair<std::int64_t, std::int64_t>{0, std::max<std::int64_t>(operations, 1)};
 }
 
 double operations_of_core(const Machine& m, UnitKind kind, DType t) {
@@ -50,38 +46,51 @@ Model::Model(const Program& p, const Region& r, const Schedule& order, const Mac
     tile_.push_back(step.how == AxisStep::How::tile);
   }
   for (const Size& e : r.axes) region_.push_back(e.constant());
-  for (StatementId id : r.statements) count_work(p, id, fixed_);
   for (const Transfer& t : transfers(p, r, order)) {
-    Sum sum{t.tensor, t.store, static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype)), {}, {}};
-    std::set<std::size_t> counted;
-    // Dims that share a loop are summed together; independent groups multiply.
-    for (std::size_t d = 0; d < t.box.size(); ++d) {
-      const auto steps = steps_in(t.box[d]);
-      Part part{{steps.begin(), steps.end()}, {{t.box[d], p.tensor(t.tensor).dims[d].constant()}}};
-      counted.insert(steps.begin(), steps.end());
-      for (std::size_t i = 0; i < sum.parts.size();) {
-        Part& other = sum.parts[i];
-        const bool shares = std::any_of(other.steps.begin(), other.steps.end(), [&](std::size_t x) { return std::count(part.steps.begin(), part.steps.end(), x) > 0; });
-        if (!shares) {
-          ++i;
-          continue;
-        }
-        for (std::size_t x : other.steps)
-          if (std::count(part.steps.begin(), part.steps.end(), x) == 0) part.steps.push_back(x);
-        part.dims.insert(part.dims.end(), other.dims.begin(), other.dims.end());
-        sum.parts.erase(sum.parts.begin() + static_cast<std::ptrdiff_t>(i));
-      }
-      sum.parts.push_back(std::move(part));
-    }
-    for (std::size_t i = 0; i < static_cast<std::size_t>(t.depth); ++i)
-      if (!counted.count(i)) sum.repeated.push_back(i);
-    sums_.push_back(std::move(sum));
+    std::vector<std::int64_t> dims;
+    for (const Size& d : p.tensor(t.tensor).dims) dims.push_back(d.constant());
+    moves_.push_back({t.tensor, t.store, sum_of(t.box, dims, t.depth, static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype)))});
+  }
+  const auto places = depths(p, r, order);
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& s = *p.statement(r.statements[i]);
+    std::vector<std::int64_t> extents;
+    for (const Size& e : s.axes) extents.push_back(e.constant());
+    const auto [multiply_adds, operations] = work_of(s);
+    work_.push_back({sum_of(ranges(p, r, order, static_cast<int>(i)), extents, places[i].points, 1), multiply_adds, operations});
   }
   // Without any cut every tensor's box is moved once.
-  for (const Sum& s : sums_) fixed_.compulsory += bytes(s, extents_);
+  for (const Transferred& t : moves_) compulsory_ += total(t.sum, extents_);
 }
 
-std::int64_t Model::bytes(const Sum& sum, const std::vector<std::int64_t>& sizes) const {
+// Dims that share a loop are summed together; independent groups multiply.
+Model::Sum Model::sum_of(const std::vector<Span>& box, const std::vector<std::int64_t>& dims, int depth, std::int64_t width) const {
+  Sum sum{width, {}, {}};
+  std::set<std::size_t> counted;
+  for (std::size_t d = 0; d < box.size(); ++d) {
+    const auto steps = steps_in(box[d]);
+    Part part{{steps.begin(), steps.end()}, {{box[d], dims[d]}}};
+    counted.insert(steps.begin(), steps.end());
+    for (std::size_t i = 0; i < sum.parts.size();) {
+      Part& other = sum.parts[i];
+      const bool shares = std::any_of(other.steps.begin(), other.steps.end(), [&](std::size_t x) { return std::count(part.steps.begin(), part.steps.end(), x) > 0; });
+      if (!shares) {
+        ++i;
+        continue;
+      }
+      for (std::size_t x : other.steps)
+        if (std::count(part.steps.begin(), part.steps.end(), x) == 0) part.steps.push_back(x);
+      part.dims.insert(part.dims.end(), other.dims.begin(), other.dims.end());
+      sum.parts.erase(sum.parts.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    sum.parts.push_back(std::move(part));
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(depth); ++i)
+    if (!counted.count(i)) sum.repeated.push_back(i);
+  return sum;
+}
+
+std::int64_t Model::total(const Sum& sum, const std::vector<std::int64_t>& sizes) const {
   std::int64_t product = sum.width;
   std::int64_t variables[2 * 32] = {};
   TW_ASSERT(sizes.size() <= 32);
@@ -148,10 +157,16 @@ void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
 }
 
 Cost Model::at(const std::vector<std::int64_t>& sizes) const {
-  Cost c = fixed_;
-  for (const Sum& s : sums_) {
-    c.moved.push_back({s.tensor, bytes(s, sizes), s.store});
-    (s.store ? c.stored : c.loaded) += c.moved.back().bytes;
+  Cost c;
+  c.compulsory = compulsory_;
+  for (const Transferred& t : moves_) {
+    c.moved.push_back({t.tensor, total(t.sum, sizes), t.store});
+    (t.store ? c.stored : c.loaded) += c.moved.back().bytes;
+  }
+  for (const Work& w : work_) {
+    const std::int64_t points = total(w.points, sizes);
+    c.multiply_adds = checked_add(c.multiply_adds, checked_mul(points, w.multiply_adds));
+    c.operations = checked_add(c.operations, checked_mul(points, w.operations));
   }
   price(c, sizes);
   return c;

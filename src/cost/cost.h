@@ -15,7 +15,7 @@ struct Cost {
   std::vector<Moved> moved;               // one a transfer of the schedule
   std::int64_t loaded = 0, stored = 0;    // bytes, whole run
   std::int64_t compulsory = 0;            // each tensor's touched box once
-  std::int64_t multiply_adds = 0;         // of contractions and weighted windows
+  std::int64_t multiply_adds = 0;         // of contractions and weighted windows, recomputed ones too
   std::int64_t operations = 0;            // scalar operations of everything else
   std::int64_t tiles = 1;
   double seconds = 0;
@@ -38,16 +38,21 @@ class Model {
 
  private:
   struct Part { std::vector<std::size_t> steps; std::vector<std::pair<Span, std::int64_t>> dims; };   // dims that share loops
-  struct Sum { TensorId tensor; bool store; std::int64_t width; std::vector<Part> parts; std::vector<std::size_t> repeated; };
-  std::int64_t bytes(const Sum&, const std::vector<std::int64_t>& sizes) const;
+  // Elements of a box over all of its tiles, each `width` times.
+  struct Sum { std::int64_t width; std::vector<Part> parts; std::vector<std::size_t> repeated; };
+  struct Transferred { TensorId tensor; bool store; Sum sum; };
+  struct Work { Sum points; std::int64_t multiply_adds, operations; };     // of a statement; the last two a point
+  Sum sum_of(const std::vector<Span>& box, const std::vector<std::int64_t>& dims, int depth, std::int64_t width) const;
+  std::int64_t total(const Sum&, const std::vector<std::int64_t>& sizes) const;
   void price(Cost&, const std::vector<std::int64_t>& sizes) const;
 
-  std::vector<Sum> sums_;
+  std::vector<Transferred> moves_;
+  std::vector<Work> work_;
   std::vector<std::int64_t> extents_;                             // of the steps' axes
   std::vector<RegionAxis> axes_;
   std::vector<std::int64_t> region_;                              // extents of the region axes
   std::vector<bool> tile_;
-  Cost fixed_;                                                    // compulsory bytes and work
+  std::int64_t compulsory_ = 0;
   Granule granule_;
   const Machine& machine_;
   int threads_;

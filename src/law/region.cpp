@@ -34,7 +34,10 @@ Or<std::vector<Index>> image_through(const Program& p, const Statement& producer
     if (!axis && p.tensor(producer.out).dims[d] == Size(1)) continue;   // one element: any index of it is that one
     if (!axis) return Refused{fmt::format("dim {} of {} is written through an index that cannot be inverted", d,
                                           p.tensor(producer.out).name)};
-    image[static_cast<std::size_t>(*axis)] = substitute(p, access.at[d], reader_image);
+    Index through = substitute(p, access.at[d], reader_image);
+    // The one element of an axis of extent 1 is number 0, however it is asked for.
+    if (producer.axes[static_cast<std::size_t>(*axis)] == Size(1) && !plain_axis(through)) through = constant_index(0);
+    image[static_cast<std::size_t>(*axis)] = std::move(through);
     known[static_cast<std::size_t>(*axis)] = true;
   }
   for (AxisId a : producer.reduced) known[static_cast<std::size_t>(a)] = true;
@@ -157,6 +160,9 @@ Or<Region> unify(const Program& p, std::vector<StatementId> set) {
   TW_ASSERT(!set.empty());
   for (StatementId id : set)
     if (!p.statement(id)) return Refused{"an opaque node is a kernel of its own"};
+  std::set<TensorId> written;
+  for (StatementId id : set)
+    if (!written.insert(at(p, id).out).second) return Refused{fmt::format("two pieces of {}", p.tensor(at(p, id).out).name)};
   StatementId offender = -1;
   if (!convex(p, set, &offender))
     return Refused{fmt::format("not convex: {} needs a result that leaves the set and comes back",

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "loop/nest.h"
 
@@ -15,7 +16,7 @@ struct Expander {
   std::map<TensorId, BufferId> buffer_of;
   std::vector<Transfer> moves;
   std::vector<std::vector<Span>> axis_ranges;      // a statement of the region
-  std::vector<bool> streamed;
+  std::vector<Depth> places;
   int grid = 0;                                    // tile steps
 
   // The extent of a span when every tile is full.
@@ -27,10 +28,26 @@ struct Expander {
   }
 
   BufferId add_buffer(TensorId t, DType held, std::vector<Span> box, bool inner) {
-    Buffer b{p.tensor(t).name, t, held, std::move(box), {}, inner};
+    Buffer b{p.tensor(t).name, t, held, std::move(box), {}, inner, outside(t), {}};
+    for (const ValueAt& v : s.values)
+      if (v.tensor == t) b.at = v;
     for (const Span& span : b.box) b.extent.push_back(full(span));
     nest.buffers.push_back(std::move(b));
     return buffer_of[t] = static_cast<BufferId>(nest.buffers.size()) - 1;
+  }
+
+  // The one literal that all readers give for elements outside the tensor.
+  std::optional<double> outside(TensorId t) const {
+    std::optional<double> value;
+    bool one = true;
+    for (StatementId id : r.statements)
+      for_each_access(*p.statement(id), [&](const Access& a) {
+        double v = 0;
+        if (a.tensor != t || !a.otherwise) return;
+        one &= is_literal(a.otherwise, &v) && (!value || *value == v);
+        value = v;
+      });
+    return one ? value : std::nullopt;
   }
 
   void make_buffers() {
@@ -67,45 +84,51 @@ struct Expander {
       if (!t.store && t.depth == depth) block.push_back({Load{buffer_of.at(t.tensor)}, {}});
   }
 
-  // The stream loops from `depth` inwards, with the statements that run inside all of them.
-  void stream(Block& block, int depth) const {
-    if (depth > grid) loads(block, depth);
-    if (depth == static_cast<int>(s.steps.size())) {
-      for (std::size_t i = 0; i < r.statements.size(); ++i)
-        if (streamed[i]) block.push_back(compute(i));
-      return;
-    }
-    Node loop{For{depth, extent(depth), s.steps[static_cast<std::size_t>(depth)].size, For::Kind::seq}, {}};
-    stream(loop.body, depth + 1);
-    block.push_back(std::move(loop));
-  }
-
   std::int64_t extent(int step) const {
     return r.axes[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(step)].axis)].constant();
   }
 
-  Block tile_body() const {
-    Block block;
-    loads(block, grid);
-    bool opened = false;
-    const bool any = std::find(streamed.begin(), streamed.end(), true) != streamed.end();
+  // Whether each statement needs what the loops inside `depth` make.
+  std::vector<bool> behind_loop(int depth) const {
+    std::vector<bool> behind(r.statements.size(), false);
+    std::set<TensorId> made;
     for (std::size_t i = 0; i < r.statements.size(); ++i) {
       const Statement& st = *p.statement(r.statements[i]);
-      if (streamed[i]) {
-        if (opened) continue;
-        for (std::size_t j = i; j < r.statements.size(); ++j)
-          if (const Statement& sj = *p.statement(r.statements[j]); streamed[j] && !sj.reduced.empty())
-            block.push_back({Init{buffer_of.at(sj.out), sj.reducer}, {}});
-        stream(block, grid);
-        opened = true;
-        continue;
-      }
-      TW_ASSERT(!any || opened || st.reduced.empty() || i < r.statements.size());
-      if (!st.reduced.empty()) block.push_back({Init{buffer_of.at(st.out), st.reducer}, {}});
+      for_each_access(st, [&](const Access& a) { behind[i] = behind[i] || made.count(a.tensor) > 0; });
+      if (behind[i] || places[i].points > depth) made.insert(st.out);
+    }
+    return behind;
+  }
+
+  void statements(Block& block, int depth, const std::vector<bool>& behind, bool wanted) const {
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      if (places[i].points != depth || behind[i] != wanted) continue;
+      const Statement& st = *p.statement(r.statements[i]);
+      if (!st.reduced.empty() && places[i].result == depth) block.push_back({Init{buffer_of.at(st.out), st.reducer}, {}});
       block.push_back(compute(i));
     }
+  }
+
+  // What stands inside the first `depth` loops: loads, the statements that need nothing of the next loop, that loop, the statements
+  // that do, stores.
+  Block level(int depth) const {
+    Block block;
+    loads(block, depth);
+    const std::vector<bool> behind = behind_loop(depth);
+    statements(block, depth, behind, false);
+    bool deeper = false;
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      const Statement& st = *p.statement(r.statements[i]);
+      deeper |= places[i].points > depth;
+      if (!st.reduced.empty() && places[i].result == depth && places[i].points > depth) block.push_back({Init{buffer_of.at(st.out), st.reducer}, {}});
+    }
+    if (deeper) {
+      const auto kind = depth < grid ? For::Kind::grid : For::Kind::seq;
+      block.push_back({For{depth, extent(depth), s.steps[static_cast<std::size_t>(depth)].size, kind}, level(depth + 1)});
+    }
+    statements(block, depth, behind, true);
     for (const Transfer& t : moves)
-      if (t.store) block.push_back({Store{buffer_of.at(t.tensor)}, {}});
+      if (t.store && t.depth == depth) block.push_back({Store{buffer_of.at(t.tensor)}, {}});
     return block;
   }
 
@@ -113,21 +136,10 @@ struct Expander {
     nest.variables = static_cast<int>(2 * s.steps.size());
     for (std::size_t i = 0; i < r.statements.size(); ++i) axis_ranges.push_back(ranges(p, r, s, static_cast<int>(i)));
     while (grid < static_cast<int>(s.steps.size()) && s.steps[static_cast<std::size_t>(grid)].how == AxisStep::How::tile) ++grid;
-    for (const auto& list : axis_ranges) {
-      bool inside = false;
-      for (const Span& span : list)
-        for (const Affine* a : {&span.low, &span.high})
-          for (const auto& term : a->terms) inside |= term.first / 2 >= grid;
-      streamed.push_back(inside);
-    }
+    places = depths(p, r, s);
     moves = transfers(p, r, s);
     make_buffers();
-    nest.body = tile_body();
-    for (int step = grid; step-- > 0;) {
-      Node loop{For{step, extent(step), s.steps[static_cast<std::size_t>(step)].size, For::Kind::grid}, std::move(nest.body)};
-      nest.body.clear();
-      nest.body.push_back(std::move(loop));
-    }
+    nest.body = level(0);
   }
 };
 

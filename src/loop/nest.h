@@ -27,6 +27,8 @@ struct Buffer {
   std::vector<Span> box;                // of the tensor, in the variables around the buffer's load or init
   std::vector<std::int64_t> extent;     // of a full box
   bool inner = false;                   // never leaves the kernel
+  std::optional<double> outside;        // what every reader takes for elements outside the tensor
+  std::optional<ValueAt> at;            // where it lives, if the schedule says so
 };
 
 struct For {
@@ -40,16 +42,17 @@ struct Init { BufferId buffer = -1; Reducer reducer = Reducer::none; };         
 struct Compute {
   enum class Kind { contract, window, reduce, map } kind = Kind::map;
   StatementId statement = -1;
-  std::vector<Span> ranges;             // one an axis of the statement
+  std::vector<Span> ranges;             // one an axis of the statement, to be clipped to [0, extent)
   std::vector<BufferId> reads;          // one an access, in the order of for_each_access(statement)
   BufferId out = -1;
 };
 struct Call { StatementId node = -1; };                                             // an opaque node
+struct Meet {};                         // the threads of a block meet: what they wrote to scratch before it is there behind it
 
 struct Node;
 using Block = std::vector<Node>;
 struct Node {
-  std::variant<For, Load, Store, Init, Compute, Call> op;
+  std::variant<For, Load, Store, Init, Compute, Call, Meet> op;
   Block body;                           // of a For
 };
 
@@ -62,6 +65,7 @@ struct Nest {
 };
 
 Nest expand(const Program&, const Region&, const Schedule&, std::string name);      // fixed sizes only
+Nest specialise(const Program&, const Nest&);                   // adds the barriers that buffers in scratch need; without them it is the nest again
 std::string print(const Program&, const Region&, const Schedule&, const Nest&);
 
 }  // namespace tilewright

@@ -44,7 +44,7 @@ struct Printer {
                                 f->kind == For::Kind::grid ? "grid" : "seq"));
         block(n.body, depth + 1);
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
-        line(depth, "load " + box(buffer(l->buffer)));
+        line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : ""));
       } else if (const Store* st = std::get_if<Store>(&n.op)) {
         line(depth, fmt::format("store {} : {}", box(buffer(st->buffer)), name_of(p.tensor(buffer(st->buffer).tensor).dtype)));
       } else if (const Init* i = std::get_if<Init>(&n.op)) {
@@ -52,6 +52,8 @@ struct Printer {
       } else if (const Compute* c = std::get_if<Compute>(&n.op)) {
         static constexpr const char* names[] = {"contract", "window", "reduce", "map"};
         line(depth, fmt::format("{} {}", names[static_cast<int>(c->kind)], print(p, *p.statement(c->statement))));
+      } else if (std::holds_alternative<Meet>(n.op)) {
+        line(depth, "barrier");
       } else {
         line(depth, "call " + std::get<Opaque>(p.nodes[static_cast<std::size_t>(std::get<Call>(n.op).node)]).op);
       }

@@ -8,44 +8,59 @@ namespace tilewright {
 
 namespace {
 
-// Kernels in an order in which each finds what it reads: by the tensors they write and read, ties by program order.
-std::vector<std::size_t> runnable_order(const Program& p, const std::vector<PlannedKernel>& kernels) {
-  std::vector<std::set<TensorId>> reads(kernels.size()), writes(kernels.size());
+// What a kernel reads and writes.
+struct Traffic { std::set<TensorId> reads, writes; };
+
+Traffic traffic_of(const Program& p, const std::vector<StatementId>& group) {
+  Traffic t;
+  for (StatementId id : group) t.writes.insert(p.statement(id)->out);
+  for (StatementId id : group)
+    for_each_access(*p.statement(id), [&](const Access& a) {
+      if (!t.writes.count(a.tensor)) t.reads.insert(a.tensor);
+    });
+  return t;
+}
+Traffic traffic_of(const Opaque& o) { return {{o.in.begin(), o.in.end()}, {o.out.begin(), o.out.end()}}; }
+
+// An order in which each finds what it reads: by the tensors they write and read, ties by the given order. Shorter than the list
+// where some wait for each other.
+std::vector<std::size_t> runnable_order(const std::vector<Traffic>& kernels) {
   std::map<TensorId, int> missing_writers;
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (kernels[k].region) {
-      const Boundary b = boundary(p, *kernels[k].region);
-      reads[k].insert(b.inputs.begin(), b.inputs.end());
-      writes[k].insert(b.outputs.begin(), b.outputs.end());
-      writes[k].insert(b.inner.begin(), b.inner.end());
-    } else {
-      const Opaque& o = std::get<Opaque>(p.nodes[static_cast<std::size_t>(kernels[k].opaque)]);
-      reads[k].insert(o.in.begin(), o.in.end());
-      writes[k].insert(o.out.begin(), o.out.end());
-    }
-    for (TensorId t : writes[k]) ++missing_writers[t];
-  }
+  for (const Traffic& k : kernels)
+    for (TensorId t : k.writes) ++missing_writers[t];
   std::vector<std::size_t> order;
   std::vector<bool> done(kernels.size(), false);
-  while (order.size() < kernels.size()) {
-    const std::size_t before = order.size();
+  for (bool moved = true; moved;) {
+    moved = false;
     for (std::size_t k = 0; k < kernels.size(); ++k) {
-      if (done[k] || std::any_of(reads[k].begin(), reads[k].end(), [&](TensorId t) { return missing_writers[t] > 0; })) continue;
-      done[k] = true;
+      if (done[k]) continue;
+      const auto missing = [&](TensorId t) {
+        const auto it = missing_writers.find(t);
+        return it != missing_writers.end() && it->second > 0;
+      };
+      if (std::any_of(kernels[k].reads.begin(), kernels[k].reads.end(), missing)) continue;
+      done[k] = moved = true;
       order.push_back(k);
-      for (TensorId t : writes[k]) --missing_writers[t];
+      for (TensorId t : kernels[k].writes) --missing_writers[t];
     }
-    TW_ASSERT(order.size() > before);
   }
   return order;
 }
 
 }  // namespace
 
-Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
+bool runnable(const Program& p, const Grouping& grouping) {
+  std::vector<Traffic> list;
+  for (const auto& group : grouping.groups)
+    if (!group.empty()) list.push_back(traffic_of(p, group));
+  for (const auto& node : p.nodes)
+    if (const Opaque* o = std::get_if<Opaque>(&node)) list.push_back(traffic_of(*o));
+  return runnable_order(list).size() == list.size();
+}
+
+Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& grouping) {
   const Program& p = *program;
   Plan plan{program, machine, options, {}, choose_layouts(p)};
-  const Grouping grouping = fold_maps(p);
   std::vector<PlannedKernel> kernels;
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     if (grouping.groups[g].empty()) continue;
@@ -70,8 +85,18 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
     auto first = [](const PlannedKernel& k) { return k.region ? k.region->statements.front() : k.opaque; };
     return first(a) < first(b);
   });
-  for (std::size_t k : runnable_order(p, kernels)) plan.kernels.push_back(std::move(kernels[k]));
+  std::vector<Traffic> traffic;
+  for (const PlannedKernel& k : kernels)
+    traffic.push_back(k.region ? traffic_of(p, k.region->statements) : traffic_of(std::get<Opaque>(p.nodes[static_cast<std::size_t>(k.opaque)])));
+  const auto order = runnable_order(traffic);
+  TW_ASSERT(order.size() == kernels.size());
+  for (std::size_t k : order) plan.kernels.push_back(std::move(kernels[k]));
   return plan;
+}
+
+Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
+  const Grouping grouping = fold_maps(*program);
+  return plan_groups(std::move(program), machine, options, grouping);
 }
 
 }  // namespace tilewright

@@ -38,7 +38,10 @@ Plan make_plan(std::shared_ptr<const Program>, const Machine&, const PlanOptions
 // The steps of make_plan, each a pure function.
 struct Grouping { std::vector<std::vector<StatementId>> groups; std::vector<std::vector<std::string>> refusals; };
 Grouping fold_maps(const Program&);                                           // maps go into their neighbours
+bool runnable(const Program&, const Grouping&);                               // whether no group waits for one that waits for it
+Plan plan_groups(std::shared_ptr<const Program>, const Machine&, const PlanOptions&, const Grouping&);   // each must be a region
 std::vector<DimOrder> choose_layouts(const Program&);                         // by tensor
 Schedule choose_tiles(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&);
+Schedule choose_blocks(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);   // for a GPU
 
 }  // namespace tilewright

@@ -6,6 +6,76 @@
 
 namespace tilewright {
 
+namespace {
+
+bool is_constant_range(const Span& s) { return s.low.terms.empty() && s.high.terms.empty(); }
+
+// What is complete only behind a loop cannot be read inside it, and what is made anew in each of its turns not outside.
+void check_order(const Program& p, const Region& r, const Schedule& s, const std::vector<Depth>& places, std::vector<Refusal>& list) {
+  for (int loop = 0; loop < static_cast<int>(s.steps.size()); ++loop) {
+    std::set<TensorId> behind, within;
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      const Statement& st = *p.statement(r.statements[i]);
+      bool reads = false, reads_within = false;
+      for_each_access(st, [&](const Access& a) {
+        reads |= behind.count(a.tensor) > 0;
+        reads_within |= within.count(a.tensor) > 0;
+      });
+      const bool inside = places[i].points > loop;
+      const std::string& axis = r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(loop)].axis)];
+      if (inside && reads)
+        list.push_back({Refusal::Rule::incomplete, loop + 1, places[i].points,
+                        fmt::format("{} needs a result that is complete only behind the loop over {}", p.tensor(st.out).name, axis)});
+      if (!inside && reads_within)
+        list.push_back({Refusal::Rule::incomplete, loop + 1, places[i].points,
+                        fmt::format("{} needs a result that the loop over {} makes anew in each turn", p.tensor(st.out).name, axis)});
+      if (inside ? places[i].result <= loop : reads) behind.insert(st.out);
+      if (inside && places[i].result > loop) within.insert(st.out);
+    }
+  }
+}
+
+// A result is read complete, and stored once, by the tile that owns it.
+void check_stores(const Program& p, const Region& r, const Schedule& s, std::vector<Refusal>& list) {
+  using Rule = Refusal::Rule;
+  const auto places = depths(p, r, s);
+  check_order(p, r, s, places, list);
+  const Boundary b = boundary(p, r);
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& st = *p.statement(r.statements[i]);
+    const std::string& name = p.tensor(st.out).name;
+    std::set<int> cut;                              // steps that cut the result
+    const auto axis_ranges = ranges(p, r, s, static_cast<int>(i));
+    for (AxisId a : parallel_axes(st))
+      for (const Affine* bound : {&axis_ranges[static_cast<std::size_t>(a)].low, &axis_ranges[static_cast<std::size_t>(a)].high})
+        for (const auto& term : bound->terms) cut.insert(term.first / 2);
+    // A stream over its own reduced axis outside of one that cuts the result: the sum would be cut short.
+    for (int step = 0; step < places[i].result; ++step) {
+      const RegionAxis axis = s.steps[static_cast<std::size_t>(step)].axis;
+      for (AxisId x : st.reduced)
+        if (plain_axis(r.image[i][static_cast<std::size_t>(x)]) == axis)
+          list.push_back({Rule::incomplete, step + 1, places[i].result, fmt::format("{} is still summed over {}", name, r.names[static_cast<std::size_t>(axis)])});
+    }
+    if (std::find(b.outputs.begin(), b.outputs.end(), st.out) == b.outputs.end()) continue;
+    for (int step = 0; step < places[i].result; ++step) {
+      const AxisStep& x = s.steps[static_cast<std::size_t>(step)];
+      if (!cut.count(step) && x.size < r.axes[static_cast<std::size_t>(x.axis)].constant())
+        list.push_back({Rule::stored_twice, 1, 2, fmt::format("{} in each tile of {}", name, r.names[static_cast<std::size_t>(x.axis)])});
+    }
+    std::set<RegionAxis> used;
+    for (AxisId a : parallel_axes(st)) {
+      const auto x = static_cast<std::size_t>(a);
+      const Span& range = axis_ranges[x];
+      const auto plain = plain_axis(r.image[i][x]);
+      const bool whole = is_constant_range(range) ? range.low.offset <= 0 && range.high.offset >= st.axes[x].constant()
+                                                  : plain && r.axes[static_cast<std::size_t>(*plain)] == st.axes[x] && used.insert(*plain).second;
+      if (!whole) list.push_back({Rule::stored_in_part, 0, 0, fmt::format("{} along {}", name, st.names[x])});
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule& s, const Machine&) {
   using Rule = Refusal::Rule;
   std::vector<Refusal> list;
@@ -26,6 +96,7 @@ std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule&
       if (!l.stream) list.push_back({Rule::not_streamed, 0, 0, l.stream.reason()});
     }
   }
+  if (list.empty()) check_stores(p, r, s, list);
   return list;
 }
 
@@ -37,6 +108,9 @@ std::string text(const Refusal& refusal) {
     case Rule::size_not_positive: return fmt::format("tile of {} is {}, at least {} is needed", refusal.where, refusal.have, refusal.need);
     case Rule::repeated_axis: return fmt::format("{} has more than one step", refusal.where);
     case Rule::tile_after_stream: return fmt::format("tile of {} stands inside a stream", refusal.where);
+    case Rule::incomplete: return "not streamed: " + refusal.where;
+    case Rule::stored_twice: return "stored more than once: " + refusal.where;
+    case Rule::stored_in_part: return "made in part, but wanted whole outside of the kernel: " + refusal.where;
     case Rule::capacity: return fmt::format("{} {} B > {} B", refusal.where, refusal.need, refusal.have);
     case Rule::size_unknown: return fmt::format("size {} is not fixed (give it with --size)", refusal.where);
   }

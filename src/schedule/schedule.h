@@ -9,6 +9,7 @@
 #pragma once
 #include "law/region.h"
 #include "machine/machine.h"
+#include "schedule/layout.h"
 
 namespace tilewright {
 
@@ -18,9 +19,30 @@ struct AxisStep {
   std::int64_t size = 1;
 };
 
+// Where a value lives while the kernel runs: brought into scratch by a copy, or made there. Without an entry an operand is read
+// where it lies, and a result lives wherever the target likes. `pad`: elements between rows, against bank conflicts.
+struct ValueAt {
+  TensorId tensor = -1;
+  LevelRole level = LevelRole::scratch;
+  DimOrder order;
+  std::int64_t pad = 0;
+};
+
+// How the threads of a block share the points of a reduction and of the maps behind it.
+//   vector:  each thread computes boxes of `tile` points (one extent a parallel axis of the statement, ascending)
+//   tensor:  each warp computes rows x columns of a contraction, `warps` of them side by side
+struct LeafAt {
+  StatementId statement = -1;
+  bool tensor = false;
+  std::vector<std::int64_t> tile;
+  int warps_m = 1, warps_n = 1, rows = 16, columns = 8;
+};
+
 struct Schedule {
   std::vector<AxisStep> steps;    // tiles before streams
-  int threads = 1;
+  int threads = 1;                // of a CPU's pool; of a GPU's block
+  std::vector<ValueAt> values;
+  std::vector<LeafAt> leaves;
   std::string isa;                // the vector instructions that a CPU's leaves are made for
 };
 
@@ -32,9 +54,11 @@ struct Affine {
   std::int64_t at(const std::int64_t* variables) const;
 };
 // [low, high) before clipping to the tensor; of those, only low + k * step (a pointwise convolution of stride 2 reads every second pixel).
+// Nothing lies below `floor` nor from `ceiling` on: what would be read there belongs to points that a statement does not have.
 struct Span {
   Affine low, high;
   std::int64_t step = 1;
+  std::int64_t floor = INT64_MIN, ceiling = INT64_MAX;
   // Elements of the span inside [0, dim) at these variables; `first` receives the smallest of them.
   std::int64_t count(const std::int64_t* variables, std::int64_t dim, std::int64_t* first = nullptr) const;
 };
@@ -49,13 +73,21 @@ struct Transfer {
 };
 std::vector<Transfer> transfers(const Program&, const Region&, const Schedule&);
 
-// The range of a statement's axes inside a tile, and the hull of an index over it: what transfers and nests are made of.
+// The range of a statement's axes inside a tile, before clipping to [0, extent); and the hull of an index over it: what transfers
+// and nests are made of. A statement computes every point of its ranges, also where its readers skip some.
 std::vector<Span> ranges(const Program&, const Region&, const Schedule&, int statement);        // one an axis of the statement
 Span hull(const Index&, const std::vector<Span>& axis_ranges, const Size& dim);
 
+// How many of the schedule's loops stand around a statement: around its points, and around its whole result. The loops between
+// are streams over its own reduced axes. Loops that do not cut it run it again.
+//
+//   depthwise then pointwise, steps tile y, stream c:      depthwise {2, 2}, pointwise {1, 2}, its epilogue {1, 1}
+struct Depth { int result = 0, points = 0; };
+std::vector<Depth> depths(const Program&, const Region&, const Schedule&);              // one a statement
+
 // Why a schedule cannot be, with numbers; text is made only when printed.
 struct Refusal {
-  enum class Rule { not_tiled, not_streamed, size_not_positive, repeated_axis, tile_after_stream, capacity, size_unknown } rule;
+  enum class Rule { not_tiled, not_streamed, size_not_positive, repeated_axis, tile_after_stream, incomplete, stored_twice, stored_in_part, capacity, size_unknown } rule;
   std::int64_t need = 0, have = 0;
   std::string where;
 };

@@ -19,7 +19,7 @@ void add(Affine& to, const Affine& from, std::int64_t factor) {
   }
 }
 
-Span whole(const Size& extent) { return {Affine{0, {}}, Affine{extent.constant(), {}}, 1}; }
+Span whole(const Size& extent) { return {.low = {}, .high = {extent.constant(), {}}}; }
 
 // The innermost loop that the box depends on; every tile of the grid loads for itself.
 int depth_of(const std::vector<Span>& box, const Schedule& s) {
@@ -43,6 +43,8 @@ void widen(std::vector<Span>& box, const std::vector<Span>& other, const Tensor&
     }
     const std::int64_t shift = box[d].low.offset - other[d].low.offset;
     box[d].step = std::gcd(std::gcd(box[d].step, other[d].step), shift);
+    box[d].floor = std::min(box[d].floor, other[d].floor);
+    box[d].ceiling = std::max(box[d].ceiling, other[d].ceiling);
     box[d].low.offset = std::min(box[d].low.offset, other[d].low.offset);
     box[d].high.offset = std::max(box[d].high.offset, other[d].high.offset);
   }
@@ -57,16 +59,40 @@ std::int64_t Affine::at(const std::int64_t* variables) const {
 }
 
 std::int64_t Span::count(const std::int64_t* variables, std::int64_t dim, std::int64_t* first) const {
-  std::int64_t lo = low.at(variables);
-  const std::int64_t hi = std::min(high.at(variables), dim);
+  std::int64_t lo = std::max(low.at(variables), floor);
+  const std::int64_t hi = std::min({high.at(variables), ceiling, dim});
   if (lo < 0) lo += ceil_div_i64(-lo, step) * step;
   if (first) *first = lo;
   return hi <= lo ? 0 : ceil_div_i64(hi - lo, step);
 }
 
+namespace {
+
+// c * max(low, floor) + rest = max(c * low + rest, c * floor + rest), where only one term is not constant.
+void clip(Span& span, const Index& index, const std::vector<Span>& axis_ranges) {
+  std::int64_t rest_low = index.offset.constant(), rest_high = index.offset.constant(), c = 0;
+  const Span* moving = nullptr;
+  for (const Index::Term& t : index.terms) {
+    const Span& r = axis_ranges[static_cast<std::size_t>(std::get<AxisId>(t.of))];
+    const std::int64_t k = t.coefficient.constant();
+    if (!r.low.terms.empty() || !r.high.terms.empty()) {
+      if (r.floor == INT64_MIN || r.ceiling == INT64_MAX) return;
+      moving = &r, c = k;
+      continue;
+    }
+    rest_low += k * (k > 0 ? r.low.offset : r.high.offset - 1);
+    rest_high += k * (k > 0 ? r.high.offset - 1 : r.low.offset);
+  }
+  span.floor = rest_low + c * (c > 0 ? moving->floor : moving->ceiling - 1);
+  span.ceiling = rest_high + c * (c > 0 ? moving->ceiling - 1 : moving->floor) + 1;
+}
+
+}  // namespace
+
 Span hull(const Index& index, const std::vector<Span>& axis_ranges, const Size& dim) {
   if (!is_affine(index)) return whole(dim);
-  Span span{{index.offset.constant(), {}}, {index.offset.constant() + 1, {}}, 0};
+  int clipped = 0, varying = 0;                     // terms with a floor or ceiling; terms that move with a loop
+  Span span{.low = {index.offset.constant(), {}}, .high = {index.offset.constant() + 1, {}}, .step = 0};
   for (const Index::Term& t : index.terms) {
     const auto a = static_cast<std::size_t>(std::get<AxisId>(t.of));
     const std::int64_t c = t.coefficient.constant();
@@ -75,10 +101,14 @@ Span hull(const Index& index, const std::vector<Span>& axis_ranges, const Size& 
     last.offset -= 1;
     add(span.low, c > 0 ? r.low : last, c);
     add(span.high, c > 0 ? last : r.low, c);
+    clipped += r.floor != INT64_MIN || r.ceiling != INT64_MAX;
+    varying += !r.low.terms.empty() || !r.high.terms.empty();
     const bool single = r.low.terms.empty() && r.high.terms.empty() && r.high.offset - r.low.offset <= 1;
     if (!single) span.step = std::gcd(span.step, c * r.step);
   }
   if (span.step == 0) span.step = 1;
+  // A bound of one moving term carries over; of a sum of several there is none.
+  if (clipped == 1 && varying == 1) clip(span, index, axis_ranges);
   return span;
 }
 
@@ -87,13 +117,38 @@ std::vector<Span> ranges(const Program& p, const Region& r, const Schedule& s, i
   for (const Size& e : r.axes) region_ranges.push_back(whole(e));
   for (std::size_t i = 0; i < s.steps.size(); ++i) {
     Span& span = region_ranges[static_cast<std::size_t>(s.steps[i].axis)];
-    span = {{0, {{static_cast<int>(2 * i), 1}}}, {0, {{static_cast<int>(2 * i) + 1, 1}}}, 1};
+    span = {.low = {0, {{static_cast<int>(2 * i), 1}}}, .high = {0, {{static_cast<int>(2 * i) + 1, 1}}}};
   }
   const Statement& st = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
   std::vector<Span> out;
-  for (std::size_t a = 0; a < st.axes.size(); ++a)
+  for (std::size_t a = 0; a < st.axes.size(); ++a) {
     out.push_back(hull(r.image[static_cast<std::size_t>(statement)][a], region_ranges, st.axes[a]));
+    out.back().step = 1;
+    Span& range = out.back();
+    if (range.low.terms.empty()) range.low.offset = std::max<std::int64_t>(range.low.offset, 0);
+    if (range.high.terms.empty()) range.high.offset = std::min(range.high.offset, st.axes[a].constant());
+    if (!range.low.terms.empty() || !range.high.terms.empty()) range.floor = 0, range.ceiling = st.axes[a].constant();
+  }
   return out;
+}
+
+std::vector<Depth> depths(const Program& p, const Region& r, const Schedule& s) {
+  const int grid = static_cast<int>(std::count_if(s.steps.begin(), s.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::tile; }));
+  std::vector<Depth> list;
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& st = *p.statement(r.statements[i]);
+    Depth at{grid, grid};
+    for (const Span& span : ranges(p, r, s, static_cast<int>(i)))
+      for (const Affine* bound : {&span.low, &span.high})
+        for (const auto& term : bound->terms) at.points = std::max(at.points, term.first / 2 + 1);
+    for (int step = grid; step < at.points; ++step) {
+      const RegionAxis axis = s.steps[static_cast<std::size_t>(step)].axis;
+      const bool own = std::any_of(st.reduced.begin(), st.reduced.end(), [&](AxisId x) { return plain_axis(r.image[i][static_cast<std::size_t>(x)]) == axis; });
+      if (!own) at.result = step + 1;
+    }
+    list.push_back(at);
+  }
+  return list;
 }
 
 std::vector<Transfer> transfers(const Program& p, const Region& r, const Schedule& s) {
@@ -115,12 +170,13 @@ std::vector<Transfer> transfers(const Program& p, const Region& r, const Schedul
       else widen(seen->box, box, p.tensor(a.tensor));
     });
   }
+  for (Transfer& t : list) t.depth = depth_of(t.box, s);
+  const auto places = depths(p, r, s);
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& st = *p.statement(r.statements[i]);
     if (std::find(b.outputs.begin(), b.outputs.end(), st.out) == b.outputs.end()) continue;
-    list.push_back({st.out, 0, box_of(st.at, p.tensor(st.out), ranges(p, r, s, static_cast<int>(i))), true});
+    list.push_back({st.out, places[i].result, box_of(st.at, p.tensor(st.out), ranges(p, r, s, static_cast<int>(i))), true});
   }
-  for (Transfer& t : list) t.depth = depth_of(t.box, s);
   return list;
 }
 

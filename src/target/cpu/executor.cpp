@@ -55,8 +55,7 @@ Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed
       out.kernels.emplace_back();
       continue;
     }
-    Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, planned.schedule,
-                                   expand(p, *planned.region, planned.schedule, planned.name), plan.layouts);
+    Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, expand(p, *planned.region, planned.schedule, planned.name), plan.layouts);
     out.scratch = std::max(out.scratch, (kernel.scratch + 127) / 64 * 64);
     out.packed_bytes += kernel.packed_bytes;
     std::set<TensorId> read;

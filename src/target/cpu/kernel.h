@@ -9,13 +9,15 @@
 namespace tilewright::cpu {
 
 struct Kernel {
-  struct Loop { RegionAxis axis; std::int64_t extent, size; int step; };  // step: of the schedule, owner of the loop's variables
+  struct Loop { std::int64_t extent, size; int step; };                  // step: of the schedule, owner of the loop's variables
   struct Step;
   struct Stream { Loop loop; std::vector<Step> body; };
+  // Where a leaf's own axes run in a tile, clipped to [0, extent).
+  struct Axis { Span span; std::int64_t extent; };
   struct Lanes { LaneProgram program; std::string where; };             // where: for the message of an index out of range
   struct Contract { ContractLeaf leaf; };
   struct Window { WindowLeaf leaf; };
-  struct Step { std::variant<Stream, Lanes, Contract, Window> op; };
+  struct Step { std::variant<Stream, Lanes, Contract, Window> op; std::vector<Axis> axes; };
   // A buffer is its tensor in place, or scratch; a padded copy is made where a tile's box leaves the tensor.
   struct Place {
     TensorId tensor = -1;
@@ -34,14 +36,13 @@ struct Kernel {
   std::int64_t tiles = 1;
   std::vector<Step> steps;
   std::vector<Place> places;                                             // one a buffer; accumulators after the nest's own
-  std::vector<std::int64_t> extents;                                     // of the region axes
   std::int64_t scratch = 0;                                              // bytes a worker needs
   std::int64_t leaf_scratch = 0;                                         // where the leaves' own part of it begins
   std::int64_t packed_bytes = 0;
   std::vector<std::string> leaves;                                       // for reports: "contract 1x32 taps 9 k 16: add, max, min"
 };
 
-Kernel compile_kernel(const kernels::Kernels&, const Program&, const Region&, const Schedule&, const Nest&, const std::vector<DimOrder>& layouts);
+Kernel compile_kernel(const kernels::Kernels&, const Program&, const Region&, const Nest&, const std::vector<DimOrder>& layouts);
 
 // Runs one tile. tensors: base addresses by tensor id. scratch: kernel.scratch bytes, aligned to 64. Returns null, or the name
 // of a statement where an element of an index tensor was out of range.

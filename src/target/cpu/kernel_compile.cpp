@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "loop/points.h"
 #include "target/cpu/kernel.h"
 
 namespace tilewright::cpu {
@@ -28,12 +30,10 @@ struct KernelCompiler {
   const k::Kernels& leaf;
   const Program& p;
   const Region& r;
-  const Schedule& s;
   const Nest& nest;
   const std::vector<DimOrder>& layouts;
   Kernel out;
-  std::vector<bool> tiled;
-  std::vector<std::int64_t> full_tile;
+  std::map<int, BufferId> accumulators;            // of the reductions that take several passes
   std::int64_t leaf_scratch = 0;                   // shared by the leaves, after the buffers
 
   const Statement& statement(int i) const { return *p.statement(r.statements[static_cast<std::size_t>(i)]); }
@@ -49,7 +49,7 @@ struct KernelCompiler {
 
   Kernel::Place place(const Buffer& b) {
     Kernel::Place at;
-    at.tensor = b.tensor, at.dtype = b.inner ? b.held : p.tensor(b.tensor).dtype;
+    at.tensor = b.tensor, at.dtype = p.tensor(b.tensor).dtype;
     at.box = b.box, at.extent = b.extent, at.order = layouts[static_cast<std::size_t>(b.tensor)], at.scratch = b.inner;
     for (const Size& d : p.tensor(b.tensor).dims) at.dims.push_back(d.constant());
     at.copy_stride = dense_strides(b.extent, at.order);
@@ -76,12 +76,10 @@ struct KernelCompiler {
       Kernel::Place& at = out.places[static_cast<std::size_t>(buffer_of(a.tensor))];
       double v = 0;
       if (!a.otherwise || !is_literal(a.otherwise, &v) || at.scratch) return;
-      const auto axis_ranges = ranges(p, r, s, i);
-      std::vector<std::int64_t> full(static_cast<std::size_t>(nest.variables) + 1, 0);
-      for (std::size_t n = 0; n < s.steps.size(); ++n) full[2 * n + 1] = full_tile[static_cast<std::size_t>(s.steps[n].axis)];
+      const auto& ranges = compute_of(nest, r.statements[static_cast<std::size_t>(i)]).ranges;
       for (std::size_t d = 0; d < a.at.size(); ++d) {
-        at.box[d] = hull(a.at[d], axis_ranges, p.tensor(a.tensor).dims[d]);
-        at.extent[d] = at.box[d].high.at(full.data()) - at.box[d].low.at(full.data());
+        at.box[d] = hull(a.at[d], ranges, p.tensor(a.tensor).dims[d]);
+        at.extent[d] = full_extent(nest, at.box[d]);
       }
       at.copy_stride = dense_strides(at.extent, at.order);
       at.fill = bits_of(v, at.dtype);
@@ -114,32 +112,23 @@ struct KernelCompiler {
 
   // ---- grouping
 
-  std::set<RegionAxis> axes(int i, bool parallel_only) const {
-    const Statement& st = statement(i);
-    std::set<RegionAxis> used;
-    for (std::size_t a = 0; a < st.axes.size(); ++a) {
-      if (parallel_only && std::count(st.reduced.begin(), st.reduced.end(), static_cast<AxisId>(a))) continue;
-      for (std::size_t x = 0; x < r.axes.size(); ++x)
-        if (mentions_axis(r.image[static_cast<std::size_t>(i)][a], static_cast<AxisId>(x))) used.insert(static_cast<RegionAxis>(x));
-    }
-    return used;
+  Points points(const std::vector<int>& group) const {
+    std::vector<StatementId> ids;
+    for (int i : group) ids.push_back(r.statements[static_cast<std::size_t>(i)]);
+    auto made = common_points(p, nest, ids);
+    TW_ASSERT(static_cast<bool>(made));
+    return std::move(*made);
   }
-
-  // Whether `map` can run at the same point as the group: same axes, and it reads the group's values just where they are made.
-  bool joins(const std::vector<int>& group, int map) const {
-    if (axes(map, true) != axes(group[0], true)) return false;
-    bool fits = true;
-    for_each_access(statement(map), [&](const Access& a) {
-      for (int g : group) {
-        if (statement(g).out != a.tensor) continue;
-        for (std::size_t d = 0; d < a.at.size(); ++d) {
-          const Index mine = substitute(p, a.at[d], r.image[static_cast<std::size_t>(map)]);
-          const Index theirs = substitute(p, statement(g).at[d], r.image[static_cast<std::size_t>(g)]);
-          fits &= mine == theirs;
-        }
-      }
-    });
-    return fits;
+  // Positions in a group's own region.
+  std::vector<int> positions(const Points& l, const std::vector<int>& group) const {
+    std::vector<int> list;
+    for (int i : group) list.push_back(l.region.position(r.statements[static_cast<std::size_t>(i)]));
+    return list;
+  }
+  static std::vector<Kernel::Axis> axes(const Points& l) {
+    std::vector<Kernel::Axis> list;
+    for (std::size_t a = 0; a < l.spans.size(); ++a) list.push_back({l.spans[a], l.extent[a]});
+    return list;
   }
 
   // Buffers that must be written: the kernel's outputs, and what a statement outside the group reads.
@@ -155,20 +144,21 @@ struct KernelCompiler {
 
   // ---- steps
 
-  void lanes(std::vector<Kernel::Step>& to, Group g) {
-    auto program = compile_lanes(p, r, nest, g, stored(false), tiled, live(g.statements));
+  // The group's positions are those in the kernel's region.
+  void lanes(std::vector<Kernel::Step>& to, const Group& g) {
+    const Points l = points(g.statements);
+    const Group mine{positions(l, g.statements), g.part, g.accumulator};
+    auto program = compile_lanes(p, l.region, nest, mine, stored(false), l.tiled, live(g.statements));
     if (!program) {
       const BufferId acc = accumulator(g.statements[0]);
-      for (Group::Part part : {Group::Part::init, Group::Part::accumulate, Group::Part::finish}) {
-        Group pass{part == Group::Part::finish ? g.statements : std::vector<int>{g.statements[0]}, part, acc};
-        lanes(to, pass);
-      }
+      for (Group::Part part : {Group::Part::init, Group::Part::accumulate, Group::Part::finish})
+        lanes(to, {part == Group::Part::finish ? g.statements : std::vector<int>{g.statements[0]}, part, acc});
       return;
     }
     leaf_scratch = std::max(leaf_scratch, program->code.scratch_bytes + k::max_block);
     if (g.part != Group::Part::init && g.part != Group::Part::finish)
       out.leaves.push_back(fmt::format("interpret {} instructions", program->code.instructions.size()));
-    to.push_back({Kernel::Lanes{std::move(*program), p.tensor(statement(g.statements[0]).out).name}});
+    to.push_back({Kernel::Lanes{std::move(*program), p.tensor(statement(g.statements[0]).out).name}, axes(l)});
   }
 
   static std::string step_names(const std::vector<StepOf>& steps) {
@@ -190,14 +180,19 @@ struct KernelCompiler {
     for (int attempt = 0; attempt < 2; ++attempt) {
       const int last = maps.empty() ? i : maps.back();
       Kernel::Place& result = out.places[static_cast<std::size_t>(buffer_of(statement(last).out))];
-      auto made = compile(maps, Stored{result.dtype, result.stride});
+      std::vector<int> together = maps;
+      together.insert(together.begin(), i);
+      const Points l = points(together);
+      auto made = compile(l, together, Stored{result.dtype, result.stride});
+      if (made && !covers_edges(*made) && made_access(i, made->a).otherwise && out.places[static_cast<std::size_t>(made->a)].scratch)
+        made = Refused{"an operand that the kernel itself makes hangs over its edge"};
       if (made) {
         if (result.scratch && result.offset < 0) result.offset = reserve(elements(result), result.dtype);
         if (!covers_edges(*made)) pad(made->a, made_access(i, made->a));
         leaf_scratch = std::max(leaf_scratch, scratch_bytes(*made));
         if (made->packed) out.packed_bytes += static_cast<std::int64_t>(made->packed->bytes);
         out.leaves.push_back(describe(*made));
-        to.push_back({Leaf{std::move(*made)}});
+        to.push_back({Leaf{std::move(*made)}, axes(l)});
         std::vector<int> rest(group.begin() + 1 + static_cast<std::ptrdiff_t>(maps.size()), group.end());
         if (!rest.empty()) lanes(to, {rest, Group::Part::whole, -1});
         return true;
@@ -235,13 +230,15 @@ struct KernelCompiler {
     prepare_copy(i);
     const auto in_place = stored(false), copied = stored(true);
     if (c.kind == Compute::Kind::contract &&
-        fast<Kernel::Contract>(to, i, maps, [&](const std::vector<int>& m, const Stored& st) {
-          return compile_contract(leaf, p, r, nest, i, m, in_place, copied, st, tiled, full_tile);
+        fast<Kernel::Contract>(to, i, maps, [&](const Points& l, const std::vector<int>& group, const Stored& st) {
+          const std::vector<int> at = positions(l, group);
+          return compile_contract(leaf, p, l.region, nest, at[0], {at.begin() + 1, at.end()}, in_place, copied, st, l.tiled, l.full);
         }, &why))
       return;
     if ((c.kind == Compute::Kind::window || c.kind == Compute::Kind::contract) &&
-        fast<Kernel::Window>(to, i, maps, [&](const std::vector<int>& m, const Stored& st) {
-          return compile_window(leaf, p, r, nest, i, m, in_place, copied, st, tiled, full_tile);
+        fast<Kernel::Window>(to, i, maps, [&](const Points& l, const std::vector<int>& group, const Stored& st) {
+          const std::vector<int> at = positions(l, group);
+          return compile_window(leaf, p, l.region, nest, at[0], {at.begin() + 1, at.end()}, in_place, copied, st, l.tiled, l.full);
         }, &why))
       return;
     std::vector<int> group = maps;
@@ -249,88 +246,63 @@ struct KernelCompiler {
     lanes(to, {group, Group::Part::whole, -1});
   }
 
-  void block(std::vector<Kernel::Step>& to, const Block& nodes, BufferId streamed) {
+  std::vector<int> group_at(const Block& nodes, std::size_t& n, int first) const {
+    std::vector<int> group;
+    for (StatementId id : with_maps(p, nest, nodes, n, r.statements[static_cast<std::size_t>(first)])) group.push_back(r.position(id));
+    return group;
+  }
+
+  // Reductions that begin in this block and are computed in a loop inside it: their accumulator is set before the loop, added to
+  // inside, and read behind it.
+  void block(std::vector<Kernel::Step>& to, const Block& nodes) {
+    std::vector<int> begun;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       if (const For* f = std::get_if<For>(&nodes[n].op)) {
-        n = stream(to, nodes, n, *f);
-        continue;
+        Kernel::Stream st{{f->extent, f->size, f->step}, {}};
+        block(st.body, nodes[n].body);
+        to.push_back({std::move(st), {}});
+        for (std::size_t b = 0; b < begun.size(); ++b) {
+          const int i = begun[b];
+          lanes(to, {b + 1 < begun.size() ? std::vector<int>{i} : group_at(nodes, n, i), Group::Part::finish, accumulators.at(i)});
+        }
+        begun.clear();
+      } else if (const Init* init = std::get_if<Init>(&nodes[n].op)) {
+        const int i = writer(init->buffer);
+        if (n + 1 < nodes.size())
+          if (const Compute* c = std::get_if<Compute>(&nodes[n + 1].op); c && position(*c) == i) continue;
+        lanes(to, {{i}, Group::Part::init, accumulators[i] = accumulator(i)});
+        begun.push_back(i);
+      } else if (const Compute* c = std::get_if<Compute>(&nodes[n].op)) {
+        const int i = position(*c);
+        if (accumulators.count(i)) {
+          lanes(to, {{i}, Group::Part::accumulate, accumulators.at(i)});
+          continue;
+        }
+        const std::vector<int> group = group_at(nodes, n, i);
+        if (c->kind == Compute::Kind::map) lanes(to, {group, Group::Part::whole, -1});
+        else reduction(to, *c, {group.begin() + 1, group.end()});
       }
-      const Compute* c = std::get_if<Compute>(&nodes[n].op);
-      if (!c) continue;
-      const int i = position(*c);
-      if (c->kind != Compute::Kind::map && streamed >= 0) {
-        lanes(to, {{i}, Group::Part::accumulate, streamed});
-        continue;
-      }
-      std::vector<int> group = {i};
-      while (n + 1 < nodes.size()) {
-        const Compute* next = std::get_if<Compute>(&nodes[n + 1].op);
-        if (!next || next->kind != Compute::Kind::map || !joins(group, position(*next))) break;
-        group.push_back(position(*next));
-        ++n;
-      }
-      if (c->kind == Compute::Kind::map) lanes(to, {group, Group::Part::whole, -1});
-      else reduction(to, *c, {group.begin() + 1, group.end()});
     }
   }
 
-  // A stream: the accumulator is set before the loop, added to inside, and read by the maps behind it.
-  std::size_t stream(std::vector<Kernel::Step>& to, const Block& nodes, std::size_t n, const For& f) {
-    int reduced = -1;
-    std::function<void(const Block&)> find = [&](const Block& b) {
-      for (const Node& node : b) {
-        if (const Compute* c = std::get_if<Compute>(&node.op); c && c->kind != Compute::Kind::map) reduced = position(*c);
-        find(node.body);
-      }
-    };
-    find(nodes[n].body);
-    TW_ASSERT(reduced >= 0);
-    const BufferId acc = accumulator(reduced);
-    lanes(to, {{reduced}, Group::Part::init, acc});
-    loop(to, nodes[n], f, acc);
-    std::vector<int> group = {reduced};
-    while (n + 1 < nodes.size()) {
-      const Compute* next = std::get_if<Compute>(&nodes[n + 1].op);
-      if (!next || next->kind != Compute::Kind::map || !joins(group, position(*next))) break;
-      group.push_back(position(*next));
-      ++n;
-    }
-    lanes(to, {group, Group::Part::finish, acc});
-    return n;
-  }
-
-  void loop(std::vector<Kernel::Step>& to, const Node& node, const For& f, BufferId acc) {
-    Kernel::Stream st{{s.steps[static_cast<std::size_t>(f.step)].axis, f.extent, f.size, f.step}, {}};
-    for (const Node& inner : node.body)
-      if (const For* g = std::get_if<For>(&inner.op)) {
-        loop(st.body, inner, *g, acc);
-        to.push_back({std::move(st)});
-        return;
-      }
-    block(st.body, node.body, acc);
-    to.push_back({std::move(st)});
+  int writer(BufferId b) const {
+    for (std::size_t i = 0; i < r.statements.size(); ++i)
+      if (statement(static_cast<int>(i)).out == nest.buffers[static_cast<std::size_t>(b)].tensor) return static_cast<int>(i);
+    return -1;
   }
 
   void run() {
     out.name = nest.name;
-    for (const Size& e : r.axes) out.extents.push_back(e.constant());
-    tiled.assign(r.axes.size(), false);
-    full_tile = out.extents;
-    for (const AxisStep& step : s.steps) {
-      const auto a = static_cast<std::size_t>(step.axis);
-      tiled[a] = step.size < out.extents[a];
-      full_tile[a] = std::min(step.size, out.extents[a]);
-    }
     for (const Buffer& b : nest.buffers) out.places.push_back(place(b));
     const Block* body = &nest.body;
     while (body->size() == 1 && std::holds_alternative<For>((*body)[0].op)) {
       const For& f = std::get<For>((*body)[0].op);
       if (f.kind != For::Kind::grid) break;
-      out.grid.push_back({s.steps[static_cast<std::size_t>(f.step)].axis, f.extent, f.size, f.step});
+      out.grid.push_back({f.extent, f.size, f.step});
       out.tiles *= ceil_div_i64(f.extent, f.size);
       body = &(*body)[0].body;
     }
-    block(out.steps, *body, -1);
+    block(out.steps, *body);
     // Inner values that some step reads from memory get their scratch.
     for (Kernel::Place& at : out.places)
       if (at.scratch && at.offset < 0) at.offset = reserve(elements(at), at.dtype);
@@ -341,9 +313,8 @@ struct KernelCompiler {
 
 }  // namespace
 
-Kernel compile_kernel(const k::Kernels& leaf, const Program& p, const Region& r, const Schedule& s, const Nest& nest,
-                      const std::vector<DimOrder>& layouts) {
-  KernelCompiler c{leaf, p, r, s, nest, layouts, {}, {}, {}, 0};
+Kernel compile_kernel(const k::Kernels& leaf, const Program& p, const Region& r, const Nest& nest, const std::vector<DimOrder>& layouts) {
+  KernelCompiler c{leaf, p, r, nest, layouts, {}, {}, 0};
   c.run();
   return std::move(c.out);
 }

@@ -102,6 +102,10 @@ struct TileRun {
 
   const std::string* steps(const std::vector<Kernel::Step>& list) {
     for (const Kernel::Step& s : list) {
+      for (std::size_t a = 0; a < s.axes.size(); ++a) {
+        low[a] = std::max<std::int64_t>(s.axes[a].span.low.at(variables.data()), 0);
+        high[a] = std::max(low[a], std::min(s.axes[a].span.high.at(variables.data()), s.axes[a].extent));
+      }
       if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) fast(c->leaf, run_contract);
       else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) fast(w->leaf, run_window);
       else if (const auto* l = std::get_if<Kernel::Lanes>(&s.op)) {
@@ -114,15 +118,12 @@ struct TileRun {
   }
 
   const std::string* stream(const Kernel::Stream& s) {
-    const auto a = static_cast<std::size_t>(s.loop.axis);
     for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
-      low[a] = at, high[a] = std::min(at + s.loop.size, s.loop.extent);
-      variables[2 * static_cast<std::size_t>(s.loop.step)] = low[a];
-      variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = high[a];
+      variables[2 * static_cast<std::size_t>(s.loop.step)] = at;
+      variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = std::min(at + s.loop.size, s.loop.extent);
       for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
       if (const std::string* bad = steps(s.body)) return bad;
     }
-    low[a] = 0, high[a] = s.loop.extent;
     return nullptr;
   }
 };
@@ -133,14 +134,13 @@ const std::string* run_tile(const k::Kernels& leaf, const Kernel& kernel, std::i
   thread_local std::vector<View> views;
   views.resize(kernel.places.size());
   TileRun run{leaf, kernel, tensors, scratch, scratch + kernel.leaf_scratch, views, {}, {}, {}};
-  TW_ASSERT(kernel.extents.size() <= most_axes && kernel.grid.size() <= most_axes);
-  for (std::size_t a = 0; a < kernel.extents.size(); ++a) run.high[a] = kernel.extents[a];
+  TW_ASSERT(kernel.grid.size() <= most_axes);
   for (std::size_t i = kernel.grid.size(); i-- > 0;) {
     const Kernel::Loop& g = kernel.grid[i];
     const std::int64_t count = ceil_div_i64(g.extent, g.size), at = tile % count * g.size;
     tile /= count;
-    run.low[static_cast<std::size_t>(g.axis)] = run.variables[2 * i] = at;
-    run.high[static_cast<std::size_t>(g.axis)] = run.variables[2 * i + 1] = std::min(at + g.size, g.extent);
+    run.variables[2 * i] = at;
+    run.variables[2 * i + 1] = std::min(at + g.size, g.extent);
   }
   for (std::size_t b = 0; b < kernel.places.size(); ++b) run.settle(b);
   return run.steps(kernel.steps);

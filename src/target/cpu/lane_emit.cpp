@@ -306,7 +306,10 @@ LaneEmitter::Register LaneEmitter::read(const Access& a) {
     flag_fault(both(bad, guard_));
   }
   double literal = 0;
-  const bool simple = !a.otherwise || is_literal(a.otherwise, &literal);
+  // The value outside is an element like the others: rounded to the tensor's dtype.
+  const ScalarRef otherwise = a.otherwise ? cast(a.otherwise, p_.tensor(a.tensor).dtype) : nullptr;
+  alive_.push_back(otherwise);
+  const bool simple = !otherwise || is_literal(otherwise, &literal);
   k::Instruction in{.op = K::load, .dtype = stored.dtype, .dst = fresh(k::register_type(stored.dtype)), .mask = both(inside, guard_)};
   in.type = k::register_type(stored.dtype);
   in.real = literal;
@@ -327,7 +330,7 @@ LaneEmitter::Register LaneEmitter::read(const Access& a) {
   code().push_back(in);
   Register value = in.dst;
   if (!simple && inside >= 0) {
-    const Register other = emit_as(a.otherwise, dtype_of(in.type)), r = fresh(in.type);
+    const Register other = emit_as(otherwise, dtype_of(in.type)), r = fresh(in.type);
     code().push_back(k::select(in.type, r, inside, value, other));
     value = r;
   }

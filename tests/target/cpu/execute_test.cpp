@@ -8,6 +8,7 @@
 #include "expr/random_program.h"
 #include "expr/text.h"
 #include "machine/machine.h"
+#include "plan/fuse.h"
 #include "target/cpu/execute.h"
 
 namespace tilewright {
@@ -59,27 +60,7 @@ std::string difference(const Program& p, TensorId t, const Array& got, const Arr
   return {};
 }
 
-// Any legal schedule: random tiles of parallel axes, random streams of reduced ones.
-Schedule random_schedule(const Program& p, const Region& r, Random& random, int threads) {
-  Schedule s;
-  s.threads = threads;
-  bool pair = false;
-  for (StatementId id : r.statements) {
-    const Reducer reducer = p.statement(id)->reducer;
-    pair |= reducer == Reducer::argmax || reducer == Reducer::argmin;
-  }
-  for (const bool streams : {false, true})
-    for (std::size_t a = 0; a < r.axes.size(); ++a) {
-      if (random() % 2 || r.axes[a].constant() < 1) continue;
-      const Laws l = laws(p, r, static_cast<RegionAxis>(a));
-      if (streams ? !l.stream || pair : !l.tile) continue;
-      s.steps.push_back({streams ? AxisStep::How::stream : AxisStep::How::tile, static_cast<RegionAxis>(a),
-                         1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(r.axes[a].constant()))});
-    }
-  std::shuffle(s.steps.begin(), s.steps.end(), random);
-  std::stable_partition(s.steps.begin(), s.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::tile; });
-  return s;
-}
+int fused_kernels = 0;   // that the cases below ran
 
 void one_case(std::uint64_t seed) {
   Random random(seed);
@@ -94,13 +75,15 @@ void one_case(std::uint64_t seed) {
   po.threads = 1 + static_cast<int>(random() % 3);
   po.isa = std::string(name_of(leaf.isa));
   po.leaf_rows = leaf.mr, po.leaf_columns = leaf.nr, po.lanes = leaf.lanes;
-  Plan plan = make_plan(std::make_shared<Program>(program), machine_named("generic-avx2"), po);
+  Grouping grouping = fold_maps(program);
+  if (random() % 2) fused_kernels += testing::fuse(program, grouping, random);
+  Plan plan = plan_groups(std::make_shared<Program>(program), machine_named("generic-avx2"), po, grouping);
   const Machine machine = machine_named("generic-avx2");
   if (random() % 4)
     for (PlannedKernel& k : plan.kernels)
       if (k.region) {
-        k.schedule = random_schedule(program, *k.region, random, po.threads);
-        ASSERT_TRUE(legality(program, *k.region, k.schedule, machine).empty());
+        k.schedule = testing::random_schedule(program, *k.region, random, po.threads);
+        for (const Refusal& why : legality(program, *k.region, k.schedule, machine)) FAIL() << "seed " << seed << ": " << text(why);
       }
   if (random() % 2)
     for (std::size_t t = 0; t < program.tensors.size(); ++t)
@@ -116,7 +99,7 @@ void one_case(std::uint64_t seed) {
     if (bad.empty()) continue;
     std::string nests;
     for (const PlannedKernel& k : plan.kernels) nests += print(program, *k.region, k.schedule, expand(program, *k.region, k.schedule, k.name));
-    FAIL() << "seed " << seed << " isa " << po.isa << ": " << bad << "\n" << print(program) << nests;
+    FAIL() << "seed " << seed << " isa " << po.isa << " threads " << po.threads << ": " << bad << "\n" << print(program) << nests;
   }
 }
 
@@ -125,6 +108,8 @@ TEST(Execute, RandomProgramsEqualTheEvaluator) {
   if (one) return one_case(std::strtoull(one, nullptr, 10));
   const std::uint64_t cases = std::getenv("TILEWRIGHT_LONG") ? 4000 : 400;
   for (std::uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed) one_case(seed);
+  std::printf("%llu programs, %d kernels of several reductions\n", static_cast<unsigned long long>(cases), fused_kernels);
+  EXPECT_GT(fused_kernels, static_cast<int>(cases) / 10);
 }
 
 } // namespace

@@ -1,0 +1,150 @@
+#include "target/cuda/source.h"
+
+#include "target/cuda/tensor_leaf_inl.h"
+
+namespace tilewright::cuda {
+
+namespace {
+
+// The nest's own order: loads, meetings, loops, and a leaf for each group of computes.
+struct NestText : TensorLeaf {
+  // ---- streamed reductions: init, accumulate and finish stand at three places
+
+  void init(StatementId id, const Points& points) {
+    const Statement& st = statement(id);
+    const Leaf leaf = leaf_of(points, id, id);
+    const std::int64_t n = leaf.at && leaf.at->tensor ? leaf.at->rows * leaf.at->columns / 32 : leaf.rounds * leaf.elements;
+    line(fmt::format("{} acc_{}[{}];", type_of(accumulated(st)), tensor(st.out), n));
+    line("#pragma unroll");
+    line(fmt::format("for (int e = 0; e < {}; ++e) acc_{}[e] = {};", n, tensor(st.out), identity(st.reducer, accumulated(st))));
+  }
+
+  void streamed_step(StatementId id, const Points& points) {
+    const Leaf leaf = leaf_of(points, id, id);
+    if (leaf.at && leaf.at->tensor) return tensor_step(points, leaf);
+    accumulate(points, leaf, fmt::format("acc_{}[round * {} + e]", tensor(statement(id).out), leaf.elements), true);
+  }
+
+  void finish(const Points& points, const std::vector<StatementId>& group) {
+    Leaf leaf = leaf_of(points, group[0], group[0]);
+    if (leaf.at && leaf.at->tensor) return tensor_finish(points, group);
+    open_items(points, leaf, true);
+    open_elements(points, leaf);
+    finish_point(points, group, fmt::format("acc_{}[round * {} + e]", tensor(statement(group[0]).out), leaf.elements));
+    close(3);
+  }
+
+  // ---- the nest
+
+  void block(const Block& nodes) {
+    std::vector<StatementId> begun;
+    for (std::size_t n = 0; n < nodes.size() && why.empty(); ++n) {
+      if (const Load* l = std::get_if<Load>(&nodes[n].op)) {
+        load(buffer(l->buffer));
+      } else if (std::holds_alternative<Meet>(nodes[n].op)) {
+        if (copies_pending) line("copies_arrive();");
+        copies_pending = false;
+        line("__syncthreads();");
+      } else if (const For* f = std::get_if<For>(&nodes[n].op)) {
+        loop(nodes[n], *f);
+        for (std::size_t b = 0; b < begun.size(); ++b) {
+          std::vector<StatementId> group = {begun[b]};
+          if (b + 1 == begun.size()) group = with_maps(p, nest, nodes, n, begun[b]);
+          finish(*common_points(p, nest, group), group);
+        }
+        begun.clear();
+      } else if (const Init* i = std::get_if<Init>(&nodes[n].op)) {
+        begin(nodes, n, i->buffer, begun);
+      } else if (const Compute* c = std::get_if<Compute>(&nodes[n].op)) {
+        compute(nodes, n, *c);
+      }
+    }
+  }
+
+  // An accumulator lives across a loop, or is one of a tensor leaf, whose fragments are spread over the warp.
+  void begin(const Block& nodes, std::size_t n, BufferId b, std::vector<StatementId>& begun) {
+    StatementId id = -1;
+    for (StatementId x : r.statements)
+      if (statement(x).out == buffer(b).tensor) id = x;
+    for (std::size_t later = n + 1; later < nodes.size(); ++later)
+      if (const Compute* c = std::get_if<Compute>(&nodes[later].op); c && c->statement == id) return;
+    const auto points = common_points(p, nest, {id});
+    streamed.emplace(id, *points);
+    init(id, *points);
+    begun.push_back(id);
+  }
+
+  void compute(const Block& nodes, std::size_t& n, const Compute& c) {
+    if (statement(c.statement).reducer == Reducer::argmax || statement(c.statement).reducer == Reducer::argmin) {
+      why = "argmax and argmin have no CUDA leaf";
+      return;
+    }
+    line(fmt::format("// {}", print(p, statement(c.statement))));
+    if (streamed.count(c.statement)) return streamed_step(c.statement, streamed.at(c.statement));
+    const std::vector<StatementId> group = with_maps(p, nest, nodes, n, c.statement);
+    const auto points = common_points(p, nest, group);
+    const Leaf leaf = leaf_of(*points, group[0], group.back());
+    if (leaf.at && leaf.at->tensor) {
+      line("{");
+      ++depth;
+      init(group[0], *points);
+      tensor_step(*points, leaf);
+      tensor_finish(*points, group);
+      close(1);
+      return;
+    }
+    vector_group(*points, group);
+  }
+
+  void loop(const Node& node, const For& f) {
+    const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
+    line(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", lo, f.extent, f.size));
+    ++depth;
+    line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
+    block(node.body);
+    close(1);
+  }
+
+  Or<Source> run() {
+    out.name = c_name(nest.name);
+    out.threads = s.threads;
+    std::string arguments;
+    for (const auto* list : {&nest.inputs, &nest.outputs})
+      for (TensorId t : *list) {
+        if (std::count(out.arguments.begin(), out.arguments.end(), t)) continue;
+        out.arguments.push_back(t);
+        arguments += fmt::format("{}{}{}* __restrict__ {}", arguments.empty() ? "" : ", ", list == &nest.inputs ? "const " : "",
+                                 stored_type_of(p.tensor(t).dtype), global(t));
+      }
+    out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n", s.threads, out.name, arguments);
+    line("extern __shared__ __align__(128) unsigned char scratch[];");
+    const Block* body = &nest.body;
+    std::vector<const For*> grid;
+    while (body->size() == 1 && std::holds_alternative<For>((*body)[0].op) && std::get<For>((*body)[0].op).kind == For::Kind::grid) {
+      grid.push_back(&std::get<For>((*body)[0].op));
+      body = &(*body)[0].body;
+    }
+    line("int block = blockIdx.x;");
+    for (std::size_t i = grid.size(); i-- > 0;) {
+      const For& f = *grid[i];
+      const std::int64_t tiles = ceil_div_i64(f.extent, f.size);
+      const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
+      line(fmt::format("const int {0} = block % {1} * {2}, {3} = min({0} + {2}, {4}); block /= {1};", lo, tiles, f.size, hi, f.extent));
+      out.blocks *= tiles;
+    }
+    place_buffers();
+    block(*body);
+    out.text += "}\n";
+    if (!why.empty()) return Refused{why};
+    return std::move(out);
+  }
+};
+
+}  // namespace
+
+Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& nest, const std::vector<DimOrder>& layouts) {
+  NestText text{{{{p, r, s, nest, layouts, {}}}}};
+  return text.run();
+}
+
+}  // namespace tilewright::cuda

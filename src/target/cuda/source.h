@@ -1,0 +1,26 @@
+// A nest as CUDA C++: one block a tile of the grid, its loops and computes as they stand in the nest.
+//
+//   for y grid: for c seq: load X; window D; contract acc     ->    extern "C" __global__ void Z(const f16* X, ...) { ... }
+//
+// What may be refused here and nowhere earlier: a leaf that the nest asks for but that its operands do not fit.
+#pragma once
+#include <string>
+
+#include "loop/points.h"
+#include "schedule/layout.h"
+
+namespace tilewright::cuda {
+
+struct Source {
+  std::string name;                      // of the entry
+  std::string text;                      // without the primitives
+  std::vector<TensorId> arguments;       // pointers, in order: inputs, then outputs
+  std::int64_t blocks = 1;
+  int threads = 1;
+  std::int64_t scratch = 0;              // bytes of dynamic shared memory
+};
+
+std::string_view primitives();
+Or<Source> source_of(const Program&, const Region&, const Schedule&, const Nest&, const std::vector<DimOrder>& layouts);
+
+}  // namespace tilewright::cuda

@@ -1,0 +1,127 @@
+// One nest, three readers: the model of bytes, the CPU target, and the printer of CUDA.
+#include "target/cuda/source.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "check/count.h"
+#include "expr/random_program.h"
+#include "target/cpu/execute.h"
+#include "target/cuda/cases.h"
+#include "target/cuda/driver.h"
+
+namespace tilewright {
+namespace {
+
+using testing::GpuCase;
+
+std::vector<GpuCase> small_cases() {
+  const Machine h200 = machine_named("h200");
+  return {testing::gpu_case("pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16"), h200),
+          testing::gpu_case("pair_odd", testing::depthwise_pointwise(2, 13, 40, 48, 1, "f16"), h200),
+          testing::gpu_case("pair_stride", testing::depthwise_pointwise(1, 16, 32, 48, 2, "bf16"), h200),
+          testing::gpu_case("pair_f32", testing::depthwise_pointwise(1, 9, 20, 24, 1, "f32"), h200),
+          testing::gpu_case("matmul", testing::matmul(150, 96, 100, "f16"), h200),
+          testing::gpu_case("matmul_f32", testing::matmul(64, 40, 70, "f32"), h200)};
+}
+
+Plan plan_of(const GpuCase& c) {
+  PlannedKernel k;
+  k.name = c.name;
+  k.region = c.region;
+  k.schedule = c.schedule;
+  return {c.program, machine_named("generic-avx2"), {1, "avx2", 6, 16, 8}, {k}, c.layouts};
+}
+
+double value(const Array& a, std::int64_t i) {
+  return a.dtype == DType::f32 ? a.as<float>()[i] : a.dtype == DType::f16 ? f16_to_f32(a.as<std::uint16_t>()[i]) : bf16_to_f32(a.as<std::uint16_t>()[i]);
+}
+
+// Inputs of a size that leaves sums of order one.
+Values inputs_of(const GpuCase& c) {
+  testing::Random random(7);
+  Values given;
+  for (std::size_t t = 0; t < c.program->tensors.size(); ++t) {
+    const Tensor& tensor = c.program->tensors[t];
+    if (tensor.kind == Kind::intermediate) continue;
+    Array a = testing::empty_of(*c.program, static_cast<TensorId>(t));
+    const float scale = tensor.kind == Kind::weight && a.dims.size() > 1 ? 2.0f / std::sqrt(static_cast<float>(a.dims.back())) : 1.0f;
+    for (std::int64_t i = 0; i < a.count(); ++i) {
+      const float v = scale * (static_cast<float>(random() % 2001) / 1000.0f - 1.0f);
+      if (a.dtype == DType::f32) a.as<float>()[i] = v;
+      else a.as<std::uint16_t>()[i] = a.dtype == DType::f16 ? f32_to_f16(v) : f32_to_bf16(v);
+    }
+    given[static_cast<TensorId>(t)] = a;
+  }
+  return given;
+}
+
+TEST(GpuNest, TheCpuRunsTheSameObject) {
+  for (const GpuCase& c : small_cases()) {
+    SCOPED_TRACE(c.name + "\n" + print(*c.program, c.region, c.schedule, c.nest));
+    const Values given = inputs_of(c);
+    const Values want = evaluate(*c.program, given, {}, Evaluation::typed), got = testing::execute(plan_of(c), given);
+    const TensorId out = c.program->outputs[0];
+    double difference = 0, norm = 0;
+    for (std::int64_t i = 0; i < want.at(out).count(); ++i) {
+      const double w = value(want.at(out), i), g = value(got.at(out), i);
+      difference += (w - g) * (w - g), norm += w * w;
+    }
+    // f32 sums in another order, then one rounding to the output's dtype.
+    const DType t = c.program->tensor(out).dtype;
+    EXPECT_GT(norm, 0);
+    EXPECT_LT(std::sqrt(difference / norm), t == DType::f32 ? 1e-6 : t == DType::f16 ? 5e-4 : 4e-3);
+  }
+}
+
+TEST(GpuNest, MovesWhatTheModelSays) {
+  for (const GpuCase& c : small_cases()) {
+    SCOPED_TRACE(c.name);
+    const Counted counted = count(*c.program, c.nest, true);
+    const Cost model = cost(*c.program, c.region, c.schedule, machine_named("h200"));
+    EXPECT_EQ(counted.total(), model.loaded + model.stored);
+    EXPECT_EQ(count(*c.program, specialise(*c.program, c.nest), true).total(), counted.total());
+  }
+}
+
+void golden(const std::string& name, const std::string& got) {
+  const std::string path = std::string(TILEWRIGHT_SOURCE_DIR) + "/tests/golden/cuda/" + name;
+  if (std::getenv("TILEWRIGHT_UPDATE_GOLDEN")) std::ofstream(path) << got;
+  std::ifstream in(path);
+  std::stringstream want;
+  want << in.rdbuf();
+  EXPECT_EQ(got, want.str()) << "TILEWRIGHT_UPDATE_GOLDEN=1 writes " << path;
+}
+
+TEST(CudaSource, IsTheNestInText) {
+  for (const GpuCase& c : small_cases()) {
+    const Nest nest = specialise(*c.program, c.nest);
+    const auto source = cuda::source_of(*c.program, c.region, c.schedule, nest, c.layouts);
+    ASSERT_TRUE(source) << c.name << ": " << source.reason();
+    if (c.name == "pair" || c.name == "matmul") golden(c.name + ".cu", print(*c.program, c.region, c.schedule, nest) + "\n" + source->text);
+  }
+}
+
+// Without a GPU: each kernel becomes machine code, keeps its accumulators in registers, and has the instructions it promises.
+TEST(CudaSource, Compiles) {
+  if (!cuda::compiler_found()) GTEST_SKIP() << "no NVRTC on this machine";
+  for (const GpuCase& c : small_cases()) {
+    SCOPED_TRACE(c.name);
+    const Nest nest = specialise(*c.program, c.nest);
+    const auto source = cuda::source_of(*c.program, c.region, c.schedule, nest, c.layouts);
+    ASSERT_TRUE(source) << source.reason();
+    const cuda::Compiled made = cuda::compile(std::string(cuda::primitives()) + source->text, c.name, "sm_90a");
+    EXPECT_FALSE(made.code.empty());
+    EXPECT_EQ(made.stack, 0) << made.log;
+    EXPECT_EQ(made.spills, 0) << made.log;
+    EXPECT_GT(made.registers, 0) << made.log;
+    EXPECT_LE(made.registers, 255);
+  }
+}
+
+}  // namespace
+}  // namespace tilewright
