@@ -136,6 +136,10 @@ struct BlockChooser {
         leaf.tile.push_back(1);
       }
       if (slides > 0) leaf.tile[slides - 1] = 4;
+      // A product's operands are used as often as its thread has columns and rows.
+      if (const auto c = contraction(p, statement(i)); c && !w)
+        for (std::size_t a = 0; a < axes.size(); ++a)
+          if ((!c->m.empty() && axes[a] == c->m.back()) || axes[a] == c->n.back()) leaf.tile[a] = 4;
       s.leaves.push_back(std::move(leaf));
     }
   }

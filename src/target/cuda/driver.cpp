@@ -176,7 +176,7 @@ Compiled compile(std::string_view source, const std::string& name, const std::st
   if (c.create(&program, std::string(source).c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr) != 0)
     throw Error(Code::device, name, "the run-time compiler could not be started");
   const std::string target = "--gpu-architecture=" + arch;
-  const char* options[] = {target.c_str(), "--std=c++17", "--ptxas-options=-v", "--disable-warnings"};
+  const char* options[] = {target.c_str(), "--std=c++17", "--ptxas-options=-v", "--disable-warnings", "--no-cache"};
   const int failed = c.compile(program, static_cast<int>(std::size(options)), options);
   Compiled out;
   std::size_t size = 0;

@@ -167,36 +167,37 @@ struct VectorLeaf : KernelText {
     close(2 + static_cast<int>(leaf.reduced.size()));
   }
 
-  // The maps behind a reduction (or a group of maps alone) at one point; `value` is the accumulator there.
+  // The maps behind a reduction (or a group of maps alone) at one point; `value` is the accumulator there. Where a later leaf reads
+  // whole boxes from scratch, points that do not exist are zeros.
   void finish_point(const Points& points, const std::vector<StatementId>& group, const std::string& value) {
-    const bool stored_anyway = std::any_of(group.begin(), group.end(), [&](StatementId id) { return is_stored(group, id) && in_scratch(buffer_of(statement(id).out)); });
-    line(stored_anyway ? "if (boxed) {" : "if (live) {");
+    line("if (live) {");
     ++depth;
     ScalarSource source(p, points, where, axes(points), pad());
     std::string stores;
+    std::vector<std::string> zeros;
     for (StatementId id : group) {
       const Statement& st = statement(id);
       const DType declared = p.tensor(st.out).dtype;
-      std::string v;
-      DType have = compute_type(declared);
-      if (!st.reduced.empty()) {
-        v = value, have = accumulated(st);
-      } else {
-        have = compute_type(st.body->dtype);
-        v = source.value(st.body, id);
-        if (st.guard) v = fmt::format("({} ? {} : {}(0))", source.value(st.guard, id), v, type_of(have));
-      }
+      const DType have = st.reduced.empty() ? compute_type(st.body->dtype) : accumulated(st);
+      std::string v = st.reduced.empty() ? source.value(st.body, id) : value;
+      if (st.guard && st.reduced.empty()) v = fmt::format("({} ? {} : {}(0))", source.value(st.guard, id), v, type_of(have));
       const std::string name = fmt::format("r_{}", tensor(st.out));
       source.lines += fmt::format("{}const {} {} = {};\n", pad(), type_of(declared), name, source.rounded(v, have, declared));
       source.know(st.out, name);
       if (!is_stored(group, id)) continue;
       std::vector<Index> at;
       for (const Index& i : st.at) at.push_back(substitute(p, i, points.region.image[static_cast<std::size_t>(points.region.position(id))]));
-      const bool scratch = in_scratch(buffer_of(st.out));
-      stores += fmt::format("{}{}{} = round_to<{}>({});\n", pad(), stored_anyway && !scratch ? "if (live) " : "", source.address(st.out, at),
-                            stored_type_of(declared), scratch ? fmt::format("live ? {} : {}(0)", name, type_of(declared)) : name);
+      const std::string address = source.address(st.out, at);
+      stores += fmt::format("{}{} = round_to<{}>({});\n", pad(), address, stored_type_of(declared), name);
+      if (in_scratch(buffer_of(st.out))) zeros.push_back(fmt::format("{} = round_to<{}>({}(0));", address, stored_type_of(declared), type_of(declared)));
     }
     out.text += source.lines + stores;
+    if (!zeros.empty()) {
+      --depth;
+      line("} else if (boxed) {");
+      ++depth;
+      for (const std::string& z : zeros) line(z);
+    }
     close(1);
   }
 

@@ -96,14 +96,16 @@ extern "C" __global__ void __launch_bounds__(256) pair(const f16* __restrict__ g
           const int a0_n = base0 + e / 4 % 1;
           const bool boxed = true;
           const bool live = boxed && a3_c < min(c_1, 48) && a2_x < min(x_1, 14) && a1_y < min(y_1, 14) && a0_n < 1;
-          if (boxed) {
+          if (live) {
             const float r_D = acc[e];
             const float v0 = load(g_a[(a3_c)]);
             const float v1 = r_D + v0;
             const float v2 = maximum(v1, (0.0f));
             const float v3 = minimum(v2, (6.0f));
             const float r_E = load(round_to<f16>(v3));
-            s_E[(a0_n) * 384 + ((a1_y) - (y_0)) * 96 + ((a2_x) - (x_0)) * 24 + ((a3_c) - (c_0))] = round_to<f16>(live ? r_E : float(0));
+            s_E[(a0_n) * 384 + ((a1_y) - (y_0)) * 96 + ((a2_x) - (x_0)) * 24 + ((a3_c) - (c_0))] = round_to<f16>(r_E);
+          } else if (boxed) {
+            s_E[(a0_n) * 384 + ((a1_y) - (y_0)) * 96 + ((a2_x) - (x_0)) * 24 + ((a3_c) - (c_0))] = round_to<f16>(float(0));
           }
         }
       }
