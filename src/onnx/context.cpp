@@ -104,6 +104,17 @@ int Context::axis(std::int64_t given, int rank) const {
   return static_cast<int>(given < 0 ? given + rank : given);
 }
 
+std::vector<int> Context::axes(const std::vector<std::int64_t>& given, int rank) const {
+  std::vector<int> result;
+  for (std::int64_t a : given) {
+    int own = axis(a, rank);
+    if (std::find(result.begin(), result.end(), own) != result.end())
+      fail(Code::shape, fmt::format("axis {} twice", own));
+    result.push_back(own);
+  }
+  return result;
+}
+
 // ---------------------------------------------------------------------------------------------------- known elements
 
 const Elements* Context::known(TensorId t) const {
@@ -152,6 +163,26 @@ std::vector<double> Context::reals(TensorId t) const {
                             : static_cast<double>(x.size.constant()) / static_cast<double>(x.over.constant()));
   }
   return result;
+}
+
+void Context::need_one_element(TensorId t) const {
+  if (count_of(dims(t)) != Size(1))
+    fail(Code::shape, fmt::format("'{}' of shape {}, one element is wanted", program_tensor(t).name, text_of(dims(t))));
+}
+
+Size Context::size(TensorId t) const {
+  need_one_element(t);
+  return sizes(t)[0];
+}
+
+std::int64_t Context::integer_of(TensorId t) const {
+  need_one_element(t);
+  return integers(t)[0];
+}
+
+double Context::real_of(TensorId t) const {
+  need_one_element(t);
+  return reals(t)[0];
 }
 
 Interval Context::range(const Size& s) const { return s.range(ranges_of(importing_.program)); }
@@ -289,11 +320,17 @@ std::string Context::name(int output) const {
 std::string Context::name(const std::string& part) const { return name(0) + "." + part; }
 
 ScalarRef Context::read(TensorId t, std::vector<Index> at, ScalarRef otherwise) {
+  if (at.size() != dims(t).size())
+    fail(Code::shape,
+         fmt::format("'{}' has shape {}, {} dims are wanted", program_tensor(t).name, text_of(dims(t)), at.size()));
   if (const Elements* e = known(t); e && e->size() == 1 && !otherwise) return literal(e->front(), dtype(t));
   return builder().read(t, std::move(at), std::move(otherwise));
 }
 
 Index Context::element_index(TensorId t, std::vector<Index> at) {
+  if (at.size() != dims(t).size())
+    fail(Code::shape,
+         fmt::format("'{}' has shape {}, {} dims are wanted", program_tensor(t).name, text_of(dims(t)), at.size()));
   Index index = constant_index(0);
   index.terms.push_back({1, std::make_shared<const Access>(Access{t, std::move(at), nullptr})});
   return index;
@@ -303,6 +340,11 @@ Index Context::element_index(TensorId t, std::vector<Index> at) {
 Index Context::gather_index(TensorId t, std::vector<Index> at, const Size& extent) {
   Index element = element_index(t, std::move(at));
   if (const Elements* e = known(t)) {
+    for (const Element& x : *e) {
+      if (x.is_constant() && extent.is_constant() &&
+          (x.size.constant() < -extent.constant() || x.size.constant() >= extent.constant()))
+        fail(Code::bounds, fmt::format("index {} into {} elements", x.size.text(), extent.text()));
+    }
     auto inside = [](const Element& x) { return x.size.range().low >= 0; };
     if (e->size() == 1) return constant_index(inside(e->front()) ? e->front().size : e->front().size + extent);
     if (std::all_of(e->begin(), e->end(), inside)) return element;
@@ -311,6 +353,10 @@ Index Context::gather_index(TensorId t, std::vector<Index> at, const Size& exten
 }
 
 ScalarRef Context::read_broadcast(TensorId t, const std::vector<Size>& out) {
+  if (broadcast(*this, dims(t), out) != out) {
+    fail(Code::shape, fmt::format("'{}' of shape {} does not broadcast to {}", program_tensor(t).name, text_of(dims(t)),
+                                  text_of(out)));
+  }
   return read(t, broadcast_index(dims(t), out, axis_indices(static_cast<int>(out.size()))));
 }
 

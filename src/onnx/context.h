@@ -63,13 +63,16 @@ public:
   DType dtype(TensorId) const;
   int rank(TensorId) const;
   int axis(std::int64_t given, int rank) const; // negative ones counted from the end; Error(shape) outside
+  std::vector<int> axes(const std::vector<std::int64_t>& given, int rank) const; // none twice
 
   // ---- what is known of a tensor's elements
   const Elements* known(TensorId) const;              // null: not known
   std::vector<Size> sizes(TensorId) const;            // integers, or refused: "depends on the values of input ..."
   std::vector<std::int64_t> integers(TensorId) const; // the same, and constant
   std::vector<double> reals(TensorId) const;          // constant elements of any dtype
-  std::vector<Size> sizes_of_input(int i) const { return sizes(input(i)); }
+  Size size(TensorId) const;                          // of tensors of one element
+  std::int64_t integer_of(TensorId) const;
+  double real_of(TensorId) const;
   TensorId constant(const std::string& hint, DType, std::vector<Size> dims, Elements); // a tensor with these elements
   TensorId weight(const Tensor& t, const std::string& hint) { return importing_.weight(t, hint); }
   Interval range(const Size&) const; // over the ranges of the program's sizes
@@ -129,7 +132,8 @@ private:
   const Attribute* find(std::string_view name) const;
   [[noreturn]] void refuse_unknown(TensorId) const;
   void check_dims(const std::vector<Size>&) const; // negative, or too many elements
-  void settle(TensorId out);                       // folds a statement just added, if all it reads is known
+  void need_one_element(TensorId) const;
+  void settle(TensorId out); // folds a statement just added, if all it reads is known
   Importing& importing_;
   const Node& node_;
   std::string label_;

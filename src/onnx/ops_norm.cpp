@@ -123,6 +123,12 @@ void grouped(Context& c, std::int64_t groups, double epsilon, bool by_group) {
   const auto dims = c.dims(x);
   if (dims.size() < 3 || !dims[1].is_constant() || groups < 1 || dims[1].constant() % groups != 0)
     c.fail(Code::shape, fmt::format("{} groups of the channels of {}", groups, text_of(dims)));
+  const Size parameters = by_group ? Size(groups) : dims[1];
+  for (int i = 1; i <= 2; ++i)
+    if (c.dims(c.input(i)) != std::vector<Size>{parameters})
+      c.fail(Code::shape, fmt::format("input {} has shape {}, {} elements are wanted", i, text_of(c.dims(c.input(i))),
+                                      parameters.text()));
+  if (dims[1] == Size(0)) return c.output(0, c.map(c.name(), c.dtype(x), dims, zero_of(c.dtype(x))));
   const std::int64_t each = dims[1].constant() / groups;
   const DType d = c.dtype(x), wide = compute_type(d);
   std::vector<Size> axes{dims[0], groups, each};
@@ -203,6 +209,8 @@ void convert_mean_variance_normalization(Context& c) {
   std::vector<AxisId> reduced;
   for (std::int64_t a : c.ints_attr("axes", std::vector<std::int64_t>{0, 2, 3})) reduced.push_back(c.axis(a, rank));
   std::sort(reduced.begin(), reduced.end());
+  if (reduced.empty() || std::adjacent_find(reduced.begin(), reduced.end()) != reduced.end())
+    c.fail(Code::shape, fmt::format("axes [{}]", fmt::join(reduced, ", ")));
   const DType d = c.dtype(x), wide = compute_type(d);
   const auto at = axis_indices(rank);
   const Statistics s = statistics(c, x, dims, at, reduced, wide);
@@ -217,14 +225,15 @@ void convert_mean_variance_normalization(Context& c) {
 } // namespace
 
 std::vector<Operator> norm_operators() {
-  return {{"", "BatchNormalization", 7, 0, convert_batch_normalization, "f32 f16 bf16 f64", "not training_mode"},
-          {"", "GroupNormalization", 18, 0, convert_group_normalization, "f32 f16 bf16 f64"},
-          {"", "InstanceNormalization", 7, 0, convert_instance_normalization, "f32 f16 bf16 f64"},
-          {"", "LRN", 7, 0, convert_lrn, "f32 f16 bf16 f64"},
-          {"", "LayerNormalization", 17, 0, convert_layer_normalization, "f32 f16 bf16 f64"},
-          {"", "LpNormalization", 7, 0, convert_lp_normalization, "f32 f16 bf16 f64", "p 1 or 2"},
-          {"", "MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization, "f32 f16 bf16 f64"},
-          {"", "RMSNormalization", 23, 0, convert_rms_normalization, "f32 f16 bf16 f64"}};
+  return {{"", "BatchNormalization", 7, 0, convert_batch_normalization, "float", "not training_mode",
+           "T V:float V W:float W"},
+          {"", "GroupNormalization", 18, 0, convert_group_normalization, "float"},
+          {"", "InstanceNormalization", 7, 0, convert_instance_normalization, "float"},
+          {"", "LRN", 7, 0, convert_lrn, "float"},
+          {"", "LayerNormalization", 17, 0, convert_layer_normalization, "float"},
+          {"", "LpNormalization", 7, 0, convert_lp_normalization, "float", "p 1 or 2"},
+          {"", "MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization, "float"},
+          {"", "RMSNormalization", 23, 0, convert_rms_normalization, "float", "", "T V:float"}};
 }
 
 } // namespace tilewright::onnx

@@ -191,6 +191,8 @@ void resize(Context& c, const Mode& m, std::vector<Dim> dims) {
   c.output(0, x);
 }
 
+constexpr std::int64_t longest = 1 << 20; // of a dim resized: its tables have an entry an output
+
 std::int64_t fixed(Context& c, const Size& s) {
   if (!s.is_constant())
     c.fail(Code::shape, fmt::format("the extent {} of a resized dim is not fixed", s.text()),
@@ -235,11 +237,12 @@ void convert_resize(Context& c) {
   if ((scaled ? scales.size() : sizes.size()) != axes.size() || (!roi.empty() && roi.size() != 2 * axes.size()))
     c.fail(Code::shape, fmt::format("{} dims are resized, {} scales or sizes are given", axes.size(),
                                     scaled ? scales.size() : sizes.size()));
+  const std::vector<int> own = c.axes(axes, rank);
   std::vector<Dim> dims;
   double common = policy == "not_larger" ? 1e30 : 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     Dim d;
-    d.axis = c.axis(axes[i], rank);
+    d.axis = own[i];
     const Size& extent = x[static_cast<std::size_t>(d.axis)];
     if (scaled && scales[i] == 1 && roi.empty()) continue; // a dim that stays may be free
     d.in = fixed(c, extent);
@@ -248,7 +251,7 @@ void convert_resize(Context& c) {
       d.scale = scales[i];
       const double span = roi.empty() ? 1 : d.roi_end - d.roi_begin;
       const double out = std::floor(static_cast<double>(d.in) * span * d.scale);
-      if (!(d.scale > 0) || !(out >= 0) || out > 2147483647.0)
+      if (!(d.scale > 0) || !(out >= 0) || out > longest)
         c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
       d.out = static_cast<std::int64_t>(out);
     } else {
@@ -256,11 +259,14 @@ void convert_resize(Context& c) {
       d.scale = static_cast<double>(d.out) / static_cast<double>(d.in);
       common = policy == "not_larger" ? std::min(common, d.scale) : std::max(common, d.scale);
     }
-    if (d.in < 1 || d.out < 1 || d.out > INT32_MAX) c.fail(Code::size, fmt::format("{} resized to {}", d.in, d.out));
+    if (d.in < 1 || d.in > longest || d.out < 1 || d.out > longest)
+      c.fail(Code::size, fmt::format("{} resized to {}", d.in, d.out));
     dims.push_back(d);
   }
   if (sized && policy != "stretch")
     for (Dim& d : dims) {
+      if (!(common * static_cast<double>(d.in) < longest))
+        c.fail(Code::size, fmt::format("{} resized by {}", d.in, common));
       d.scale = common;
       d.out = static_cast<std::int64_t>(std::floor(common * static_cast<double>(d.in) + 0.5));
     }
@@ -282,7 +288,8 @@ void convert_upsample(Context& c) {
     Dim d;
     d.axis = static_cast<int>(i), d.in = fixed(c, x[i]), d.scale = scales[i];
     const double out = std::floor(static_cast<double>(d.in) * d.scale);
-    if (!(out >= 1) || out > 2147483647.0) c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
+    if (!(out >= 1) || out > longest || d.in > longest)
+      c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
     d.out = static_cast<std::int64_t>(out);
     dims.push_back(d);
   }
@@ -292,8 +299,10 @@ void convert_upsample(Context& c) {
 } // namespace
 
 std::vector<Operator> resize_operators() {
-  return {{"", "Resize", 10, 0, convert_resize, "all; linear and cubic: floats", "sizes that are known"},
-          {"", "Upsample", 7, 9, convert_upsample, "all; linear: floats"}};
+  return {
+      {"", "Resize", 10, 10, convert_resize, "all; linear and cubic: floats", "sizes that are known", "T f32"},
+      {"", "Resize", 11, 0, convert_resize, "all; linear and cubic: floats", "sizes that are known", "T float f32 i64"},
+      {"", "Upsample", 7, 9, convert_upsample, "all; linear: floats", "", "T f32"}};
 }
 
 } // namespace tilewright::onnx
