@@ -174,7 +174,6 @@ void convert_conv_transpose(Context& c) {
       if (!total.is_constant()) c.fail(Code::shape, "the pads depend on a free size", "fix the spatial sizes");
       const std::int64_t t = std::max<std::int64_t>(total.constant(), 0);
       begin = mode == "SAME_UPPER" ? t / 2 : t - t / 2;
-      if (mode == "NOTSET" || mode == "VALID") begin = t / 2;
     }
     if (out.range().high < 0) c.fail(Code::shape, fmt::format("an output of extent {}", out.text()));
     out_dims.push_back(out);
