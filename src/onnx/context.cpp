@@ -70,7 +70,9 @@ Context::Context(Importing& importing, const Node& node, std::string label, int 
   importing_.builder.place = tilewright::Place{0, 0, label_};
 }
 
-void Context::unsupported(const std::string& what) const { throw Error(Code::unsupported, label_, what); }
+void Context::unsupported(const std::string& what, const std::string& hint) const {
+  throw Error(Code::unsupported, label_, what, hint);
+}
 
 void Context::fail(Code code, const std::string& message, const std::string& hint) const {
   throw Error(code, label_, fmt::format("{}: {}", node_.op_type, message), hint);
@@ -145,7 +147,7 @@ std::vector<std::int64_t> Context::integers(TensorId t) const {
   std::vector<std::int64_t> result;
   for (const Size& s : sizes(t)) {
     if (!s.is_constant()) {
-      unsupported(fmt::format("'{}' must be constant and is {}", program_tensor(t).name, s.text()));
+      unsupported(fmt::format("'{}' must be constant and is {}", program_tensor(t).name, s.text()), fix_hint({s}));
     }
     result.push_back(s.constant());
   }
@@ -158,11 +160,17 @@ std::vector<double> Context::reals(TensorId t) const {
   std::vector<double> result;
   for (const Element& x : *e) {
     if (!x.is_constant())
-      unsupported(fmt::format("'{}' must be constant and depends on a size", program_tensor(t).name));
+      unsupported(fmt::format("'{}' must be constant and depends on a size", program_tensor(t).name),
+                  fix_hint({x.size, x.over}));
     result.push_back(x.real ? *x.real
                             : static_cast<double>(x.size.constant()) / static_cast<double>(x.over.constant()));
   }
   return result;
+}
+
+std::int64_t Context::fixed(const Size& s, std::string_view what) const {
+  if (!s.is_constant()) fail(Code::shape, fmt::format("{} is {}, a number is wanted", what, s.text()), fix_hint({s}));
+  return s.constant();
 }
 
 void Context::need_one_element(TensorId t) const {

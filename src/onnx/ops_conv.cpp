@@ -20,11 +20,6 @@ struct Shapes {
   std::int64_t channels = 0, filters = 0, groups = 1, depth = 0;
 };
 
-std::int64_t constant(Context& c, const Size& s, const char* what) {
-  if (!s.is_constant()) c.fail(Code::shape, fmt::format("{} is {}, a number is wanted", what, s.text()));
-  return s.constant();
-}
-
 // X[n, C, spatial], W[F, C / groups, kernel] (transposed: W[C, F / groups, kernel]).
 Shapes shapes_of(Context& c, bool transposed) {
   Shapes s;
@@ -36,18 +31,18 @@ Shapes shapes_of(Context& c, bool transposed) {
   s.spatial.assign(s.x.begin() + 2, s.x.end());
   s.batch = s.x[0];
   s.groups = c.int_attr("group", 1);
-  s.channels = constant(c, s.x[1], "the number of channels");
+  s.channels = c.fixed(s.x[1], "the number of channels");
   if (s.groups < 1 || s.groups > std::max<std::int64_t>(s.channels, 1))
     c.fail(Code::shape, fmt::format("{} groups of {} channels", s.groups, s.channels));
-  const std::int64_t w0 = constant(c, w[0], "the first dim of the weights"),
-                     w1 = constant(c, w[1], "the second dim of the weights");
+  const std::int64_t w0 = c.fixed(w[0], "the first dim of the weights"),
+                     w1 = c.fixed(w[1], "the second dim of the weights");
   s.depth = transposed ? w0 / s.groups : w1;
   s.filters = transposed ? w1 * s.groups : w0;
   if (s.channels % s.groups != 0 || s.filters % s.groups != 0 || s.channels != s.depth * s.groups)
     c.fail(Code::shape,
            fmt::format("{} channels in {} groups do not go with weights {}", s.channels, s.groups, text_of(w)));
   if (s.filters == 0) c.fail(Code::shape, fmt::format("weights {} without filters", text_of(w)));
-  for (std::size_t d = 2; d < w.size(); ++d) s.kernel.push_back(constant(c, w[d], "a kernel extent"));
+  for (std::size_t d = 2; d < w.size(); ++d) s.kernel.push_back(c.fixed(w[d], "a kernel extent"));
   if (c.ints_attr("kernel_shape", s.kernel) != s.kernel)
     c.fail(Code::shape, fmt::format("kernel_shape is not that of the weights {}", text_of(w)));
   return s;
@@ -171,8 +166,7 @@ void convert_conv_transpose(Context& c) {
     if (!wanted.empty() || same) {
       out = wanted.empty() ? w.in * w.stride : Size(wanted.size() == n ? wanted[d] : wanted[d + 2]);
       const Size total = full - out;
-      if (!total.is_constant()) c.fail(Code::shape, "the pads depend on a free size", "fix the spatial sizes");
-      const std::int64_t t = std::max<std::int64_t>(total.constant(), 0);
+      const std::int64_t t = std::max<std::int64_t>(c.fixed(total, "the pads of a dim"), 0);
       begin = mode == "SAME_UPPER" ? t / 2 : t - t / 2;
     }
     if (out.range().high < 0) c.fail(Code::shape, fmt::format("an output of extent {}", out.text()));

@@ -69,7 +69,7 @@ void convert_gather_nd(Context& c) {
     if (in[at(a)] != given[at(a)])
       c.fail(Code::shape, fmt::format("batch dim {} of data {} and indices {}", a, text_of(in), text_of(given)));
   }
-  if (!given.back().is_constant()) c.unsupported("index tuples of free length");
+  if (!given.back().is_constant()) c.unsupported("index tuples of free length", fix_hint({given.back()}));
   auto tuple = given.back().constant();
   if (tuple < 1 || tuple > rank - batch) {
     c.fail(Code::shape, fmt::format("index tuples of {} elements for data {}", tuple, text_of(in)));

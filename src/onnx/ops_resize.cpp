@@ -193,12 +193,7 @@ void resize(Context& c, const Mode& m, std::vector<Dim> dims) {
 
 constexpr std::int64_t longest = 1 << 20; // of a dim resized: its tables have an entry an output
 
-std::int64_t fixed(Context& c, const Size& s) {
-  if (!s.is_constant())
-    c.fail(Code::shape, fmt::format("the extent {} of a resized dim is not fixed", s.text()),
-           "give it a value with --size");
-  return s.constant();
-}
+std::int64_t fixed(Context& c, const Size& s) { return c.fixed(s, "the extent of a resized dim"); }
 
 Mode mode_of(Context& c) {
   Mode m;
@@ -230,7 +225,7 @@ void convert_resize(Context& c) {
   const bool sized = c.has(3), scaled = c.has(scales_at) && c.dims(c.input(scales_at)) != std::vector<Size>{0};
   if (sized == scaled) c.fail(Code::model, "one of scales and sizes is wanted");
   const std::vector<double> scales = scaled ? c.reals(c.input(scales_at)) : std::vector<double>{};
-  const std::vector<std::int64_t> sizes = sized ? c.integers(c.input(3)) : std::vector<std::int64_t>{};
+  const std::vector<Size> sizes = sized ? c.sizes(c.input(3)) : std::vector<Size>{};
   std::vector<double> roi;
   if (m.coordinate == "tf_crop_and_resize") roi = c.reals(c.input(1));
   if (scales_at == 2) c.ignore_input(1); // the region only means something to tf_crop_and_resize
@@ -244,7 +239,8 @@ void convert_resize(Context& c) {
     Dim d;
     d.axis = own[i];
     const Size& extent = x[static_cast<std::size_t>(d.axis)];
-    if (scaled && scales[i] == 1 && roi.empty()) continue; // a dim that stays may be free
+    if (roi.empty() && (scaled ? scales[i] == 1 : policy == "stretch" && sizes[i] == extent))
+      continue; // a dim that stays may be free
     d.in = fixed(c, extent);
     if (!roi.empty()) d.roi_begin = roi[i], d.roi_end = roi[i + axes.size()];
     if (scaled) {
@@ -255,7 +251,7 @@ void convert_resize(Context& c) {
         c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
       d.out = static_cast<std::int64_t>(out);
     } else {
-      d.out = sizes[i];
+      d.out = c.fixed(sizes[i], "the size of a resized dim");
       d.scale = static_cast<double>(d.out) / static_cast<double>(d.in);
       common = policy == "not_larger" ? std::min(common, d.scale) : std::max(common, d.scale);
     }

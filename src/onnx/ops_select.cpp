@@ -90,7 +90,8 @@ void convert_top_k(Context& c) {
     c.fail(Code::shape, fmt::format("k = {} of axis {} of {}", k.text(), axis, text_of(dims)));
   }
   if (!c.assume_at_most(k, dims[at(axis)]))
-    c.unsupported(fmt::format("k = {} of {} elements", k.text(), dims[at(axis)].text()));
+    c.unsupported(fmt::format("k = {} of {} elements", k.text(), dims[at(axis)].text()),
+                  fix_hint({k}, {dims[at(axis)]}));
   dims[at(axis)] = k;
   if (k.is_constant() && k.constant() >= 1 && k.constant() <= most_guarded) {
     TensorId found = guarded_winners(c, x, axis, k.constant(), largest, dims);

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "onnx/ops_tables.h"
-#include "support/error.h"
 
 namespace tilewright::onnx {
 namespace {
@@ -78,13 +77,13 @@ void convert_slice(Context& c) {
   std::vector<std::int64_t> along;
   for (std::size_t i = 0; i < n; ++i) {
     Size given = axes ? (*axes)[i] : Size(static_cast<std::int64_t>(i));
-    if (!given.is_constant()) c.unsupported("an axis that depends on a size");
+    if (!given.is_constant()) c.unsupported("an axis that depends on a size", fix_hint({given}));
     along.push_back(given.constant());
   }
   std::vector<int> cut_axes = c.axes(along, c.rank(x));
   for (std::size_t i = 0; i < n; ++i) {
     Size step = steps ? (*steps)[i] : Size(1);
-    if (!step.is_constant()) c.unsupported("a step that depends on a size");
+    if (!step.is_constant()) c.unsupported("a step that depends on a size", fix_hint({step}));
     if (step == Size(0)) c.fail(Code::shape, "step 0");
     int a = cut_axes[i];
     Cut cut = cut_of(c, dims[at(a)], (*starts)[i], (*ends)[i], step.constant());
@@ -119,9 +118,7 @@ std::vector<Size> parts_of(Context& c, const Size& dim) {
   if (parts.back().is_constant() && parts.back().constant() < 0)
     c.fail(Code::shape, fmt::format("{} does not divide into {} parts", dim.text(), n));
   if (c.range(parts.back()).low < 0)
-    throw Error(Code::unsupported, c.label(),
-                fmt::format("{} elements in {} parts, the last one shorter", dim.text(), n),
-                "give the size a value with --size");
+    c.unsupported(fmt::format("{} elements in {} parts, the last one shorter", dim.text(), n), fix_hint({dim}));
   return parts;
 }
 
@@ -247,7 +244,8 @@ TensorId pad_by_pieces(Context& c, TensorId x, int axis, const Size& before, con
   };
   bool edge = mode == "edge";
   Size least = edge ? Size(1) : max(before, after) + 1; // reflection needs so many elements
-  if (!c.assume_at_most(least, n)) c.unsupported(fmt::format("padding a dim of {} elements by reflection", n.text()));
+  if (!c.assume_at_most(least, n))
+    c.unsupported(fmt::format("padding a dim of {} elements by reflection", n.text()), fix_hint({n}));
   piece(before, 0, edge ? constant_index(0) : constant_index(before) - i);
   piece(n, before, i);
   piece(after, before + n, edge ? constant_index(n - 1) : constant_index(n - 2) - i);
@@ -308,7 +306,8 @@ void convert_center_crop_pad(Context& c) {
     const Size &have = in[at(a)], &want = wanted[i];
     out[at(a)] = want;
     bool crops = c.range(have - want).low >= 0, pads = c.range(want - have).low >= 0;
-    if (!crops && !pads) c.unsupported(fmt::format("{} elements from {}", want.text(), have.text()));
+    if (!crops && !pads)
+      c.unsupported(fmt::format("{} elements from {}", want.text(), have.text()), fix_hint({want}, {have}));
     index[at(a)] = index[at(a)] + constant_index(crops ? floor_div(have - want, 2) : -floor_div(want - have, 2));
   }
   c.output(0, c.view(c.name(), x, out, index, zero_of(c.dtype(x))));

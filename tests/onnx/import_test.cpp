@@ -142,6 +142,27 @@ TEST(ImportShapes, DimensionsWithoutNamesAndWithExpressions) {
   EXPECT_EQ(import_parts(g, {{{"x.0", 7}}, {}}).tensor(0).dims[0], Size(7));
 }
 
+// A free size is 1 at least; an empty dim is asked for. What needs a number names the size.
+TEST(ImportShapes, FreeSizesAreNotEmptyAndNamedWhereANumberIsNeeded) {
+  GraphParts g{"g",
+               {node("Add", {"x", "w"}, {"y"})},
+               {raw_tensor<float>("w", f32, {4}, {1, 2, 3, 4})},
+               {floats("x", {dim_named("n"), dim_fixed(4)})},
+               {any("y")}};
+  Program p = import_parts(g);
+  EXPECT_EQ(p.sizes[0].range.low, 1);
+  EXPECT_THROW(run(p, {{"n", 0}}), Error);
+  EXPECT_TRUE(run(import_parts(g, {{{"n", 0}}, {}})).empty());
+  g.inputs[0] = floats("x", {W(), dim_named("a"), dim_named("b")});
+  g.nodes[0] = node("Reshape", {"x", "s"}, {"y"});
+  g.initializers = {ints("s", {0, 8})};
+  Error e = error_of(g);
+  EXPECT_EQ(e.code, Code::shape);
+  EXPECT_EQ(e.hint, "give these sizes values: --size a=N --size b=N");
+  EXPECT_EQ(error_of(g, {{{"a", 4}}, {}}).hint, "give the size a value: --size b=N");
+  EXPECT_EQ(shape_of(import_parts(g, {{{"a", 4}, {"b", 2}}, {}}), 0), "'x.0' 4 2");
+}
+
 // position[:, :seq] of 16 columns: seq is at most 16, and the slice has seq columns.
 TEST(ImportShapes, SlicesBoundSizes) {
   GraphParts g{
