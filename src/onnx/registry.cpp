@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -46,6 +47,25 @@ bool takes(std::string_view word, DType d) {
   return dtype_named(word) == d;
 }
 
+struct Refused {
+  std::string_view reason;
+  std::vector<std::string_view> types;
+};
+
+// Those whose reason is worth a word. A tensor's extents are size expressions, known before anything runs; outputs as
+// long as their values say have none.
+const std::vector<Refused>& refused_operators() {
+  static const std::vector<Refused> rows = {
+      {"how many results it has is known only when it has run, and a program's extents are known before",
+       {"Compress", "NonMaxSuppression", "NonZero", "Unique"}},
+      {"loops", {"Loop", "Scan", "SequenceMap"}},
+      {"recurrences", {"GRU", "LSTM", "RNN"}},
+      {"random numbers",
+       {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}},
+  };
+  return rows;
+}
+
 } // namespace
 
 const std::vector<Operator>& operators() {
@@ -89,18 +109,7 @@ void check_dtypes(const Operator& o, const std::vector<std::optional<DType>>& in
 }
 
 std::string reason_not_supported(std::string_view type) {
-  struct Row {
-    std::string_view reason;
-    std::vector<std::string_view> types;
-  };
-  static const std::vector<Row> rows = {
-      {"how many results it has is known only at run time", {"Compress", "NonMaxSuppression", "NonZero", "Unique"}},
-      {"loops", {"Loop", "Scan", "SequenceMap"}},
-      {"recurrences", {"GRU", "LSTM", "RNN"}},
-      {"random numbers",
-       {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}},
-  };
-  for (const Row& row : rows) {
+  for (const Refused& row : refused_operators()) {
     if (std::find(row.types.begin(), row.types.end(), type) != row.types.end())
       return fmt::format("this operator ({})", row.reason);
   }
@@ -121,6 +130,9 @@ std::string operator_table() {
     std::string range = o.until == 0 ? fmt::format("{}+", o.since) : fmt::format("{}-{}", o.since, o.until);
     text += fmt::format("| {} | {} | {} | {} | {} |\n", name, range, o.inputs, o.dtypes, o.notes);
   }
+  text += "\n## Refused, and why\n\n";
+  for (const Refused& row : refused_operators())
+    text += fmt::format("- {}: {}.\n", fmt::join(row.types, ", "), row.reason);
   return text;
 }
 

@@ -411,6 +411,36 @@ TEST(ImportGather, IndicesOfAnInput) {
   EXPECT_THROW(run(p, {{"n", 6}}), Error);                             // 3
 }
 
+// A list as long as its values say has no extent before the model runs; a list of k has, and is opaque where k
+// exceeds 8.
+TEST(ImportRefusals, ResultsWithoutAnExtent) {
+  GraphParts g{"g",
+               {node("NonMaxSuppression", {"boxes", "scores", "most"}, {"y"}, "keep"),
+                node("NonZero", {"scores"}, {"z"}, "live")},
+               {scalar("most", 3)},
+               {floats("boxes", {dim_fixed(1), dim_fixed(6), dim_fixed(4)}),
+                floats("scores", {dim_fixed(1), dim_fixed(2), dim_fixed(6)})},
+               {any("y", i64), any("z", i64)}};
+  Error e = error_of(g);
+  EXPECT_EQ(e.code, Code::unsupported);
+  EXPECT_NE(
+      e.message.find("'keep' (NonMaxSuppression, opset 17): this operator (how many results it has is known only when"),
+      std::string::npos)
+      << e.what();
+  EXPECT_NE(e.message.find("'live' (NonZero, opset 17)"), std::string::npos) << e.what();
+  GraphParts top{"g",
+                 {node("TopK", {"x", "k"}, {"values", "y"})},
+                 {ints("k", {10})},
+                 {floats("x", {dim_named("n"), dim_fixed(12)})},
+                 {any("y", i64)}};
+  Program p = import_parts(top);
+  EXPECT_EQ(shape_of(p, p.outputs[0]), "n 10");
+  ASSERT_EQ(p.nodes.size(), 1u);
+  ASSERT_TRUE(std::holds_alternative<Opaque>(p.nodes[0]));
+  EXPECT_EQ(std::get<Opaque>(p.nodes[0]).op, "TopK");
+  EXPECT_EQ(run(p, {{"n", 2}})[10], 11);
+}
+
 TEST(ImportDocs, TheOperatorTableIsCurrent) {
   std::ifstream file(TILEWRIGHT_SOURCE_DIR "/docs/onnx_operators.md");
   std::stringstream text;
