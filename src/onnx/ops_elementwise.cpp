@@ -4,6 +4,7 @@
 //   Mul(X, 0.5)                ->  Y[..] = X[..] * 0.5                         constants of one element are literals
 #include <fmt/format.h>
 
+#include "expr/define.h"
 #include "onnx/elementwise.h"
 #include "onnx/ops_tables.h"
 
@@ -24,7 +25,7 @@ template <Op op> void convert_predicate(Context& c) {
 }
 
 void convert_reciprocal(Context& c) {
-  elementwise(c, 1, [](Args a) { return binary(Op::div, number(1), a[0]); });
+  elementwise(c, 1, [](Args a) { return define::reciprocal(a[0]); });
 }
 
 void convert_is_inf(Context& c) {

@@ -7,12 +7,11 @@
 
 #include <algorithm>
 
+#include "expr/define.h"
 #include "onnx/ops_tables.h"
 
 namespace tilewright::onnx {
 namespace {
-
-ScalarRef square(const ScalarRef& x) { return binary(Op::mul, x, x); }
 
 void convert_batch_normalization(Context& c) {
   if (c.int_attr("training_mode", 0) != 0) c.unsupported("training_mode 1");
@@ -60,7 +59,7 @@ Statistics statistics(Context& c, TensorId x, const std::vector<Size>& axes, con
   const int rank = static_cast<int>(kept_dims.size());
   const TensorId mean = c.map(c.name("mean"), wide, kept_dims, binary(Op::div, c.read(sum, axis_indices(rank)), n));
   const ScalarRef centred = binary(Op::sub, v, c.read(mean, kept));
-  const TensorId squares = c.reduce(c.name("squares"), wide, axes, square(centred), Reducer::sum, reduced);
+  const TensorId squares = c.reduce(c.name("squares"), wide, axes, define::square(centred), Reducer::sum, reduced);
   return {mean, c.map(c.name("variance"), wide, kept_dims, binary(Op::div, c.read(squares, axis_indices(rank)), n))};
 }
 
@@ -108,7 +107,7 @@ void convert_rms_normalization(Context& c) {
   for (int a = first; a < rank; ++a) reduced.push_back(a), count = count * dims[static_cast<std::size_t>(a)];
   const auto at = axis_indices(rank);
   const ScalarRef v = cast(c.read(x, at), wide);
-  const TensorId sum = c.reduce(c.name("squares"), wide, dims, square(v), Reducer::sum, reduced);
+  const TensorId sum = c.reduce(c.name("squares"), wide, dims, define::square(v), Reducer::sum, reduced);
   const std::vector<Index> kept(at.begin(), at.begin() + first);
   const ScalarRef mean = binary(Op::div, c.read(sum, kept), literal(Element::of(count), wide));
   ScalarRef y = binary(Op::div, v, unary(Op::sqrt, binary(Op::add, mean, number(epsilon, wide))));
@@ -174,8 +173,8 @@ void convert_lrn(Context& c) {
   at[1] = axis_index(1) + axis_index(rank) - constant_index((size - 1) / 2);
   auto axes = dims;
   axes.push_back(size);
-  const TensorId sum =
-      c.reduce(c.name("squares"), wide, axes, square(cast(c.read(x, at, zero_of(d)), wide)), Reducer::sum, {rank});
+  const TensorId sum = c.reduce(c.name("squares"), wide, axes, define::square(cast(c.read(x, at, zero_of(d)), wide)),
+                                Reducer::sum, {rank});
   const ScalarRef scaled = binary(Op::mul, number(c.real_attr("alpha", 1e-4) / static_cast<double>(size), wide),
                                   c.read(sum, axis_indices(rank)));
   const ScalarRef base = binary(Op::add, number(c.real_attr("bias", 1.0), wide), scaled);
@@ -194,7 +193,7 @@ void convert_lp_normalization(Context& c) {
   const auto at = axis_indices(rank);
   const ScalarRef v = cast(c.read(x, at), wide);
   const TensorId sum =
-      c.reduce(c.name("norm"), wide, dims, p == 1 ? unary(Op::abs, v) : square(v), Reducer::sum, {axis});
+      c.reduce(c.name("norm"), wide, dims, p == 1 ? unary(Op::abs, v) : define::square(v), Reducer::sum, {axis});
   auto kept = at;
   kept.erase(kept.begin() + axis);
   const ScalarRef norm = p == 1 ? c.read(sum, kept) : unary(Op::sqrt, c.read(sum, kept));

@@ -3,8 +3,8 @@
 //   TopK(X[n x], 2)  ->  i[n, 0] = argmax[x] X[n x];  i[n, 1] = argmax[x] X[n x] where index(x) != i[n, 0];  Y[n j] =
 //   X[n, i[n j]]
 //
-// A larger k is opaque: a host function with typed inputs and outputs. NonMaxSuppression is none: how many boxes it keeps is
-// known only when it has run.
+// A larger k is opaque: a host function with typed inputs and outputs. NonMaxSuppression is none: how many boxes it
+// keeps is known only when it has run.
 #include <fmt/format.h>
 
 #include <algorithm>
