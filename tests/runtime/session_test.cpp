@@ -87,6 +87,27 @@ TEST(Session, RandomProgramsEqualTheEvaluator) {
   }
 }
 
+// Each of many lanes is looked at: the bad index is far behind the first block.
+TEST(Session, AnIndexOutsideIsFoundWhereverItIs) {
+  Session session(
+      parse("program p(n=5000, m=8)\ninput X[m] : f32\ninput at[n] : index(m)\nY[n] = X[at[n]]\noutput Y\n", "p.tw"));
+  Array x = Array::make(DType::f32, {8}),
+        at = Array::make(session.program().tensor(session.program().inputs[1]).dtype, {5000}),
+        y = Array::make(DType::f32, {5000});
+  const auto set = [&](std::int64_t i, std::int64_t v) {
+    at.dtype == DType::i64 ? at.as<std::int64_t>()[i] = v : at.as<std::int32_t>()[i] = static_cast<std::int32_t>(v);
+  };
+  for (std::int64_t i = 0; i < 8; ++i) x.as<float>()[i] = static_cast<float>(i);
+  for (std::int64_t i = 0; i < 5000; ++i) set(i, i % 8);
+  session.run({dense(x), dense(at)}, {dense(y)});
+  EXPECT_EQ(y.as<float>()[4999], 7);
+  for (std::int64_t bad : {0, 255, 256, 700, 2300, 4999}) {
+    set(bad, 8);
+    EXPECT_THROW(session.run({dense(x), dense(at)}, {dense(y)}), Error) << bad;
+    set(bad, 0);
+  }
+}
+
 struct Softmax : ::testing::Test {
   Program program = parse("program p(n=8, c=50)\ninput X[n c] : f32\nP[n c] = softmax[c] X[n c]\n"
                           "Y[n] = max[c] P[n c]\noutput Y\n",
