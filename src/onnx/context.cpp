@@ -70,7 +70,9 @@ Context::Context(Importing& importing, const Node& node, std::string label, int 
   importing_.builder.place = tilewright::Place{0, 0, label_};
 }
 
-void Context::unsupported(const std::string& what) const { throw Error(Code::unsupported, label_, what); }
+void Context::unsupported(const std::string& what, const std::string& hint) const {
+  throw Error(Code::unsupported, label_, what, hint);
+}
 
 void Context::fail(Code code, const std::string& message, const std::string& hint) const {
   throw Error(code, label_, fmt::format("{}: {}", node_.op_type, message), hint);
@@ -104,6 +106,17 @@ int Context::axis(std::int64_t given, int rank) const {
   return static_cast<int>(given < 0 ? given + rank : given);
 }
 
+std::vector<int> Context::axes(const std::vector<std::int64_t>& given, int rank) const {
+  std::vector<int> result;
+  for (std::int64_t a : given) {
+    int own = axis(a, rank);
+    if (std::find(result.begin(), result.end(), own) != result.end())
+      fail(Code::shape, fmt::format("axis {} twice", own));
+    result.push_back(own);
+  }
+  return result;
+}
+
 // ---------------------------------------------------------------------------------------------------- known elements
 
 const Elements* Context::known(TensorId t) const {
@@ -134,7 +147,7 @@ std::vector<std::int64_t> Context::integers(TensorId t) const {
   std::vector<std::int64_t> result;
   for (const Size& s : sizes(t)) {
     if (!s.is_constant()) {
-      unsupported(fmt::format("'{}' must be constant and is {}", program_tensor(t).name, s.text()));
+      unsupported(fmt::format("'{}' must be constant and is {}", program_tensor(t).name, s.text()), fix_hint({s}));
     }
     result.push_back(s.constant());
   }
@@ -147,11 +160,37 @@ std::vector<double> Context::reals(TensorId t) const {
   std::vector<double> result;
   for (const Element& x : *e) {
     if (!x.is_constant())
-      unsupported(fmt::format("'{}' must be constant and depends on a size", program_tensor(t).name));
+      unsupported(fmt::format("'{}' must be constant and depends on a size", program_tensor(t).name),
+                  fix_hint({x.size, x.over}));
     result.push_back(x.real ? *x.real
                             : static_cast<double>(x.size.constant()) / static_cast<double>(x.over.constant()));
   }
   return result;
+}
+
+std::int64_t Context::fixed(const Size& s, std::string_view what) const {
+  if (!s.is_constant()) fail(Code::shape, fmt::format("{} is {}, a number is wanted", what, s.text()), fix_hint({s}));
+  return s.constant();
+}
+
+void Context::need_one_element(TensorId t) const {
+  if (count_of(dims(t)) != Size(1))
+    fail(Code::shape, fmt::format("'{}' of shape {}, one element is wanted", program_tensor(t).name, text_of(dims(t))));
+}
+
+Size Context::size(TensorId t) const {
+  need_one_element(t);
+  return sizes(t)[0];
+}
+
+std::int64_t Context::integer_of(TensorId t) const {
+  need_one_element(t);
+  return integers(t)[0];
+}
+
+double Context::real_of(TensorId t) const {
+  need_one_element(t);
+  return reals(t)[0];
 }
 
 Interval Context::range(const Size& s) const { return s.range(ranges_of(importing_.program)); }
@@ -289,11 +328,17 @@ std::string Context::name(int output) const {
 std::string Context::name(const std::string& part) const { return name(0) + "." + part; }
 
 ScalarRef Context::read(TensorId t, std::vector<Index> at, ScalarRef otherwise) {
+  if (at.size() != dims(t).size())
+    fail(Code::shape,
+         fmt::format("'{}' has shape {}, {} dims are wanted", program_tensor(t).name, text_of(dims(t)), at.size()));
   if (const Elements* e = known(t); e && e->size() == 1 && !otherwise) return literal(e->front(), dtype(t));
   return builder().read(t, std::move(at), std::move(otherwise));
 }
 
 Index Context::element_index(TensorId t, std::vector<Index> at) {
+  if (at.size() != dims(t).size())
+    fail(Code::shape,
+         fmt::format("'{}' has shape {}, {} dims are wanted", program_tensor(t).name, text_of(dims(t)), at.size()));
   Index index = constant_index(0);
   index.terms.push_back({1, std::make_shared<const Access>(Access{t, std::move(at), nullptr})});
   return index;
@@ -303,6 +348,11 @@ Index Context::element_index(TensorId t, std::vector<Index> at) {
 Index Context::gather_index(TensorId t, std::vector<Index> at, const Size& extent) {
   Index element = element_index(t, std::move(at));
   if (const Elements* e = known(t)) {
+    for (const Element& x : *e) {
+      if (x.is_constant() && extent.is_constant() &&
+          (x.size.constant() < -extent.constant() || x.size.constant() >= extent.constant()))
+        fail(Code::bounds, fmt::format("index {} into {} elements", x.size.text(), extent.text()));
+    }
     auto inside = [](const Element& x) { return x.size.range().low >= 0; };
     if (e->size() == 1) return constant_index(inside(e->front()) ? e->front().size : e->front().size + extent);
     if (std::all_of(e->begin(), e->end(), inside)) return element;
@@ -311,6 +361,10 @@ Index Context::gather_index(TensorId t, std::vector<Index> at, const Size& exten
 }
 
 ScalarRef Context::read_broadcast(TensorId t, const std::vector<Size>& out) {
+  if (broadcast(*this, dims(t), out) != out) {
+    fail(Code::shape, fmt::format("'{}' of shape {} does not broadcast to {}", program_tensor(t).name, text_of(dims(t)),
+                                  text_of(out)));
+  }
   return read(t, broadcast_index(dims(t), out, axis_indices(static_cast<int>(out.size()))));
 }
 

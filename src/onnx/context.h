@@ -52,7 +52,8 @@ public:
   const std::string& label() const { return label_; } // its name, or "type of output" where it has none
   Program& program() { return importing_.program; }
   Builder& builder() { return importing_.builder; }
-  [[noreturn]] void unsupported(const std::string& what) const; // collected with those of other nodes
+  [[noreturn]] void unsupported(const std::string& what,
+                                const std::string& hint = {}) const; // collected with those of other nodes
   [[noreturn]] void fail(Code, const std::string& message, const std::string& hint = {}) const;
 
   // ---- inputs
@@ -63,16 +64,20 @@ public:
   DType dtype(TensorId) const;
   int rank(TensorId) const;
   int axis(std::int64_t given, int rank) const; // negative ones counted from the end; Error(shape) outside
+  std::vector<int> axes(const std::vector<std::int64_t>& given, int rank) const; // none twice
 
   // ---- what is known of a tensor's elements
   const Elements* known(TensorId) const;              // null: not known
   std::vector<Size> sizes(TensorId) const;            // integers, or refused: "depends on the values of input ..."
   std::vector<std::int64_t> integers(TensorId) const; // the same, and constant
   std::vector<double> reals(TensorId) const;          // constant elements of any dtype
-  std::vector<Size> sizes_of_input(int i) const { return sizes(input(i)); }
+  Size size(TensorId) const;                          // of tensors of one element
+  std::int64_t integer_of(TensorId) const;
+  double real_of(TensorId) const;
   TensorId constant(const std::string& hint, DType, std::vector<Size> dims, Elements); // a tensor with these elements
   TensorId weight(const Tensor& t, const std::string& hint) { return importing_.weight(t, hint); }
-  Interval range(const Size&) const; // over the ranges of the program's sizes
+  std::int64_t fixed(const Size&, std::string_view what) const; // Error(shape) where it depends on a free size
+  Interval range(const Size&) const;                            // over the ranges of the program's sizes
   // Whether a <= b holds for all sizes; where it does not, but would if one size had a tighter range, the size gets
   // that range: a model that reads x[:, :seq] of 512 columns is one whose seq is at most 512.
   bool assume_at_most(const Size& a, const Size& b);
@@ -129,7 +134,8 @@ private:
   const Attribute* find(std::string_view name) const;
   [[noreturn]] void refuse_unknown(TensorId) const;
   void check_dims(const std::vector<Size>&) const; // negative, or too many elements
-  void settle(TensorId out);                       // folds a statement just added, if all it reads is known
+  void need_one_element(TensorId) const;
+  void settle(TensorId out); // folds a statement just added, if all it reads is known
   Importing& importing_;
   const Node& node_;
   std::string label_;
@@ -143,6 +149,9 @@ std::vector<Index> axis_indices(int count, int first = 0); // axis first, first+
 ScalarRef zero_of(DType stored);                           // of its compute type
 Size count_of(const std::vector<Size>& dims);              // product
 std::string text_of(const std::vector<Size>& dims);        // "[n 3 224 224]"
+// Which free size to fix where a and b are not known to agree: those of one only, if there are; else all of both.
+//   fix_hint({n, x.2 // 4}, {n, 12})  ->  "give the size a value: --size x.2=N"
+std::string fix_hint(const std::vector<Size>& a, const std::vector<Size>& b = {});
 // ONNX (NumPy) broadcasting; symbolic extents must be equal or one of them the constant 1. Error(shape) with both
 // shapes.
 std::vector<Size> broadcast(const Context&, const std::vector<Size>& a, const std::vector<Size>& b);

@@ -1,7 +1,9 @@
 // Views and shape helpers of a converter: statements whose body is one access.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "onnx/context.h"
@@ -31,9 +33,8 @@ TensorId Context::reshape(const std::string& hint, TensorId t, const std::vector
   std::vector<Size> in = dims(t);
   if (in == out) return t;
   if (count_of(in) != count_of(out)) {
-    bool fixed = count_of(in).is_constant() && count_of(out).is_constant();
     fail(Code::shape, fmt::format("{} has another number of elements than {}", text_of(in), text_of(out)),
-         fixed ? "" : "give the sizes values with --size, if that makes them equal");
+         fix_hint({count_of(in)}, {count_of(out)}));
   }
   std::vector<Index> at(in.size(), constant_index(0));
   if (count_of(in) == Size(0)) return view(hint, t, out, at);
@@ -94,6 +95,22 @@ std::string text_of(const std::vector<Size>& dims) {
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
+std::string fix_hint(const std::vector<Size>& a, const std::vector<Size>& b) {
+  auto symbols = [](const std::vector<Size>& sizes) {
+    std::vector<std::string> names;
+    for (const Size& s : sizes) s.collect_symbols(names);
+    return std::set<std::string>(names.begin(), names.end());
+  };
+  std::set<std::string> left = symbols(a), right = symbols(b), names;
+  std::set_symmetric_difference(left.begin(), left.end(), right.begin(), right.end(),
+                                std::inserter(names, names.end()));
+  if (names.empty())
+    std::set_union(left.begin(), left.end(), right.begin(), right.end(), std::inserter(names, names.end()));
+  if (names.empty()) return {};
+  return fmt::format("{}: --size {}=N", names.size() == 1 ? "give the size a value" : "give these sizes values",
+                     fmt::join(names, "=N --size "));
+}
+
 std::vector<Size> broadcast(const Context& c, const std::vector<Size>& a, const std::vector<Size>& b) {
   std::size_t n = std::max(a.size(), b.size());
   std::vector<Size> result(n, Size(1));
@@ -103,7 +120,7 @@ std::vector<Size> broadcast(const Context& c, const std::vector<Size>& a, const 
       c.fail(Code::shape,
              fmt::format("{} and {} do not broadcast: {} is not known to equal {}", text_of(a), text_of(b), x.text(),
                          y.text()),
-             x.is_constant() && y.is_constant() ? "" : "give one of them a value with --size");
+             fix_hint({x}, {y}));
     }
     result[i] = x == Size(1) ? y : x;
   }

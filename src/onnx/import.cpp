@@ -195,7 +195,7 @@ private:
       if (!inputs_ready(node, label)) return refuse(node);
       if (branch) return choose(node, label, opset);
       Context c(now_, node, label, opset);
-      if (c.has(0) && !takes(*op, c.dtype(c.input(0)))) c.unsupported(fmt::format("{}", name_of(c.dtype(c.input(0)))));
+      check_dtypes(*op, dtypes_of(node));
       op->convert(c);
       for (const std::string& name : c.unread_attributes()) {
         c.unsupported(fmt::format("attribute {}", name));
@@ -207,6 +207,16 @@ private:
       problems_.push_back({fmt::format("'{}' ({}, opset {})", label, full_name(node), opset), e.message, e.hint});
       refuse(node);
     }
+  }
+
+  std::vector<std::optional<DType>> dtypes_of(const Node& node) const {
+    std::vector<std::optional<DType>> result;
+    for (std::string_view in : node.inputs) {
+      auto found = now_.values.find(std::string(in));
+      result.push_back(found == now_.values.end() ? std::nullopt
+                                                  : std::optional(now_.program.tensor(found->second).dtype));
+    }
+    return result;
   }
 
   static std::string full_name(const Node& node) {
@@ -303,10 +313,12 @@ private:
   // ---- declared types
 
   void check_declared(const Context& c, const Node& node) const {
-    for (std::string_view out : node.outputs) {
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      std::string_view out = node.outputs[k];
       if (out.empty()) continue;
       auto made = now_.values.find(std::string(out));
-      if (made == now_.values.end()) c.fail(Code::internal, fmt::format("'{}' was not made", out));
+      if (made == now_.values.end())
+        c.fail(k == 0 ? Code::internal : Code::model, fmt::format("there is no output {}, '{}'", k, out));
       auto declared = declared_.find(std::string(out));
       if (declared != declared_.end()) check_type(c, out, made->second, *declared->second);
     }

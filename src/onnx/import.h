@@ -10,6 +10,7 @@
 // names and the operator set.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,14 +36,19 @@ struct Operator {
   int since = 7; // the version of the domain from which `convert` holds ...
   int until = 0; // ... and the last one; 0: the newest known
   void (*convert)(Context&) = nullptr;
-  std::string_view dtypes = "all"; // of its first input: all, float, int, names of dtypes; after a ";" for people only
+  std::string_view dtypes = "all"; // of its inputs T: words as in docs/onnx_operators.md; after a ";" for people only
   std::string_view notes = {};     // what is refused, or done as an opaque operation
+  // A word an input, the last one for all that follow where it ends in `*`. A capital letter: inputs of one letter have
+  // one dtype, after a `:` follows which. Else which dtypes are taken: any, number, float, index (i32, i64), or one.
+  std::string_view inputs = "T*";
 };
 
 constexpr int oldest_opset = 7, newest_opset = 28;
 const std::vector<Operator>& operators(); // every row, sorted by domain, type, since
 const Operator* find_operator(std::string_view domain, std::string_view type, int opset);
-bool takes(const Operator&, DType of_first_input);
+// Throws where the operator does not take these dtypes (of the inputs, nothing where one is left out):
+// Error(unsupported) for a dtype that is not claimed, Error(type) where the inputs do not go together.
+void check_dtypes(const Operator&, const std::vector<std::optional<DType>>& inputs);
 std::string reason_not_supported(std::string_view type);
 std::string operator_table(); // docs/onnx_operators.md
 

@@ -20,11 +20,6 @@ struct Shapes {
   std::int64_t channels = 0, filters = 0, groups = 1, depth = 0;
 };
 
-std::int64_t constant(Context& c, const Size& s, const char* what) {
-  if (!s.is_constant()) c.fail(Code::shape, fmt::format("{} is {}, a number is wanted", what, s.text()));
-  return s.constant();
-}
-
 // X[n, C, spatial], W[F, C / groups, kernel] (transposed: W[C, F / groups, kernel]).
 Shapes shapes_of(Context& c, bool transposed) {
   Shapes s;
@@ -36,15 +31,18 @@ Shapes shapes_of(Context& c, bool transposed) {
   s.spatial.assign(s.x.begin() + 2, s.x.end());
   s.batch = s.x[0];
   s.groups = c.int_attr("group", 1);
-  s.channels = constant(c, s.x[1], "the number of channels");
-  const std::int64_t w0 = constant(c, w[0], "the first dim of the weights"),
-                     w1 = constant(c, w[1], "the second dim of the weights");
-  s.depth = transposed ? w0 / std::max<std::int64_t>(s.groups, 1) : w1;
+  s.channels = c.fixed(s.x[1], "the number of channels");
+  if (s.groups < 1 || s.groups > std::max<std::int64_t>(s.channels, 1))
+    c.fail(Code::shape, fmt::format("{} groups of {} channels", s.groups, s.channels));
+  const std::int64_t w0 = c.fixed(w[0], "the first dim of the weights"),
+                     w1 = c.fixed(w[1], "the second dim of the weights");
+  s.depth = transposed ? w0 / s.groups : w1;
   s.filters = transposed ? w1 * s.groups : w0;
-  if (s.groups < 1 || s.channels % s.groups != 0 || s.filters % s.groups != 0 || s.channels != s.depth * s.groups)
+  if (s.channels % s.groups != 0 || s.filters % s.groups != 0 || s.channels != s.depth * s.groups)
     c.fail(Code::shape,
            fmt::format("{} channels in {} groups do not go with weights {}", s.channels, s.groups, text_of(w)));
-  for (std::size_t d = 2; d < w.size(); ++d) s.kernel.push_back(constant(c, w[d], "a kernel extent"));
+  if (s.filters == 0) c.fail(Code::shape, fmt::format("weights {} without filters", text_of(w)));
+  for (std::size_t d = 2; d < w.size(); ++d) s.kernel.push_back(c.fixed(w[d], "a kernel extent"));
   if (c.ints_attr("kernel_shape", s.kernel) != s.kernel)
     c.fail(Code::shape, fmt::format("kernel_shape is not that of the weights {}", text_of(w)));
   return s;
@@ -135,20 +133,27 @@ std::vector<Residue> residues(const WindowDim& w, const Size& out, std::int64_t 
   return list;
 }
 
+constexpr std::int64_t most_pieces = 1024;
+
 void convert_conv_transpose(Context& c) {
   const Shapes s = shapes_of(c, true);
   const std::size_t n = s.spatial.size();
   const auto strides = c.ints_attr("strides", std::vector<std::int64_t>(n, 1)),
              dilations = c.ints_attr("dilations", std::vector<std::int64_t>(n, 1));
-  auto pads = c.ints_attr("pads", std::vector<std::int64_t>(2 * n, 0));
+  const auto pads = c.ints_attr("pads", std::vector<std::int64_t>(2 * n, 0));
   const auto extra = c.ints_attr("output_padding", std::vector<std::int64_t>(n, 0));
   const auto wanted = c.ints_attr("output_shape", std::vector<std::int64_t>{});
   const std::string mode = c.text_attr("auto_pad", "NOTSET");
   if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n || extra.size() != n)
     c.fail(Code::model, "an attribute has the wrong number of values");
-  if (s.groups > 1 && s.filters == 0) c.fail(Code::shape, "no filters");
+  if (!wanted.empty() && wanted.size() != n && wanted.size() != n + 2)
+    c.fail(Code::model, fmt::format("output_shape has {} values", wanted.size()));
+  for (const auto* list : {&pads, &extra})
+    for (std::int64_t v : *list)
+      if (v < 0 || v > INT32_MAX) c.fail(Code::model, fmt::format("a pad of {}", v));
   std::vector<Size> out_dims{s.batch, s.filters};
   std::vector<std::vector<Residue>> parts;
+  std::int64_t pieces = 1;
   for (std::size_t d = 0; d < n; ++d) {
     WindowDim w;
     w.in = s.spatial[d], w.kernel = s.kernel[d], w.stride = strides[d], w.dilation = dilations[d];
@@ -161,14 +166,16 @@ void convert_conv_transpose(Context& c) {
     if (!wanted.empty() || same) {
       out = wanted.empty() ? w.in * w.stride : Size(wanted.size() == n ? wanted[d] : wanted[d + 2]);
       const Size total = full - out;
-      if (!total.is_constant()) c.fail(Code::shape, "the pads depend on a free size", "fix the spatial sizes");
-      const std::int64_t t = std::max<std::int64_t>(total.constant(), 0);
+      const std::int64_t t = std::max<std::int64_t>(c.fixed(total, "the pads of a dim"), 0);
       begin = mode == "SAME_UPPER" ? t / 2 : t - t / 2;
-      if (mode == "NOTSET" || mode == "VALID") begin = t / 2;
     }
+    if (out.range().high < 0) c.fail(Code::shape, fmt::format("an output of extent {}", out.text()));
     out_dims.push_back(out);
     parts.push_back(residues(w, out, begin));
+    pieces *= static_cast<std::int64_t>(parts.back().size());
+    if (pieces > most_pieces) c.unsupported(fmt::format("strides that make more than {} pieces", most_pieces));
   }
+  if (pieces == 0) return c.output(0, c.map(c.name(), c.dtype(c.input(0)), out_dims, zero_of(c.dtype(c.input(0)))));
   const TensorId x = c.input(0), w = c.input(1);
   const DType type = c.dtype(x);
   const TensorId sum = c.tensor(c.has(2) ? c.name("sum") : c.name(), c.has(2) ? compute_type(type) : type, out_dims);
@@ -220,8 +227,7 @@ void convert_conv_transpose(Context& c) {
 } // namespace
 
 std::vector<Operator> conv_operators() {
-  return {{"", "Conv", 7, 0, convert_conv, "f32 f16 bf16 f64"},
-          {"", "ConvTranspose", 7, 0, convert_conv_transpose, "f32 f16 bf16 f64"}};
+  return {{"", "Conv", 7, 0, convert_conv, "float"}, {"", "ConvTranspose", 7, 0, convert_conv_transpose, "float"}};
 }
 
 } // namespace tilewright::onnx

@@ -4,6 +4,7 @@
 //   Mul(X, 0.5)                ->  Y[..] = X[..] * 0.5                         constants of one element are literals
 #include <fmt/format.h>
 
+#include "expr/define.h"
 #include "onnx/elementwise.h"
 #include "onnx/ops_tables.h"
 
@@ -24,7 +25,7 @@ template <Op op> void convert_predicate(Context& c) {
 }
 
 void convert_reciprocal(Context& c) {
-  elementwise(c, 1, [](Args a) { return binary(Op::div, number(1), a[0]); });
+  elementwise(c, 1, [](Args a) { return define::reciprocal(a[0]); });
 }
 
 void convert_is_inf(Context& c) {
@@ -160,8 +161,8 @@ void convert_identity(Context& c) { c.output(0, c.input(0)); }
 void convert_dropout(Context& c) {
   c.ignore_attr("seed");
   double ratio = c.opset() < 12 ? c.real_attr("ratio", 0.5) : 0.5;
-  if (c.opset() >= 12 && c.has(1) && c.known(c.input(1))) ratio = c.reals(c.input(1)).at(0);
-  bool training = c.opset() >= 12 && c.has(2) && c.integers(c.input(2)).at(0) != 0;
+  if (c.opset() >= 12 && c.has(1) && c.known(c.input(1))) ratio = c.real_of(c.input(1));
+  bool training = c.opset() >= 12 && c.has(2) && c.integer_of(c.input(2)) != 0;
   if (training && ratio != 0) c.unsupported("training_mode");
   TensorId x = c.input(0);
   c.output(0, x);
@@ -185,26 +186,28 @@ std::vector<Operator> elementwise_operators() {
       {"", "Asinh", 9, 0, convert_unary<Op::asinh>, "float"},
       {"", "Atan", 7, 0, convert_unary<Op::atan>, "float"},
       {"", "Atanh", 9, 0, convert_unary<Op::atanh>, "float"},
-      {"", "BitShift", 11, 0, convert_bit_shift, "u8"},
+      {"", "BitShift", 11, 27, convert_bit_shift, "u8"},
+      {"", "BitShift", 28, 0, convert_bit_shift, "int"},
       {"", "BitwiseAnd", 18, 0, convert_binary<Op::bit_and>, "int"},
       {"", "BitwiseNot", 18, 0, convert_unary<Op::bit_not>, "int"},
       {"", "BitwiseOr", 18, 0, convert_binary<Op::bit_or>, "int"},
       {"", "BitwiseXor", 18, 0, convert_binary<Op::bit_xor>, "int"},
-      {"", "Cast", 7, 0, convert_cast, "all, f8e4m3fn, f8e5m2", "no strings, no 4-bit types"},
-      {"", "CastLike", 15, 0, convert_cast_like, "all, f8e4m3fn, f8e5m2", "no strings, no 4-bit types"},
+      {"", "Cast", 7, 0, convert_cast, "all, f8", "no strings, no 4-bit types"},
+      {"", "CastLike", 15, 0, convert_cast_like, "all, f8", "no strings, no 4-bit types", "T V"},
       {"", "Ceil", 7, 0, convert_unary<Op::ceil>, "float"},
-      {"", "Clip", 7, 0, convert_clip, "float, int"},
+      {"", "Clip", 7, 11, convert_clip, "float"},
+      {"", "Clip", 12, 0, convert_clip, "float, int"},
       {"", "Cos", 7, 0, convert_unary<Op::cos>, "float"},
       {"", "Cosh", 9, 0, convert_unary<Op::cosh>, "float"},
       {"", "Div", 7, 0, convert_binary<Op::div>, "float, int", "integers round towards zero"},
-      {"", "Dropout", 7, 0, convert_dropout, "float", "inference; training_mode only with ratio 0"},
+      {"", "Dropout", 7, 0, convert_dropout, "float", "inference; training_mode only with ratio 0", "T float bool"},
       {"", "Equal", 7, 0, convert_comparison<Op::eq>, "all"},
       {"", "Erf", 9, 0, convert_unary<Op::erf>, "float"},
       {"", "Exp", 7, 0, convert_unary<Op::exp>, "float"},
       {"", "Floor", 7, 0, convert_unary<Op::floor>, "float"},
       {"", "Greater", 7, 0, convert_comparison<Op::gt>, "float, int"},
       {"", "GreaterOrEqual", 12, 0, convert_comparison<Op::ge>, "float, int"},
-      {"", "Identity", 7, 0, convert_identity, "all"},
+      {"", "Identity", 7, 0, convert_identity, "all, f8"},
       {"", "IsInf", 10, 0, convert_is_inf, "float"},
       {"", "IsNaN", 9, 0, convert_predicate<Op::is_nan>, "float"},
       {"", "Less", 7, 0, convert_comparison<Op::lt>, "float, int"},
@@ -215,10 +218,10 @@ std::vector<Operator> elementwise_operators() {
       {"", "Min", 7, 0, convert_variadic<Op::min>, "float, int"},
       {"", "Mod", 10, 0, convert_mod, "float, int"},
       {"", "Mul", 7, 0, convert_binary<Op::mul>, "float, int"},
-      {"", "Neg", 7, 0, convert_unary<Op::neg>, "float, int"},
+      {"", "Neg", 7, 0, convert_unary<Op::neg>, "float, i8, i32, i64"},
       {"", "Not", 7, 0, convert_predicate<Op::logical_not>, "bool"},
       {"", "Or", 7, 0, convert_comparison<Op::logical_or>, "bool"},
-      {"", "Pow", 7, 0, convert_pow, "float, int"},
+      {"", "Pow", 7, 0, convert_pow, "float, i32, i64", "", "T number"},
       {"", "Reciprocal", 7, 0, convert_reciprocal, "float"},
       {"", "Round", 11, 0, convert_unary<Op::round>, "float", "half to even"},
       {"", "Sign", 9, 0, convert_unary<Op::sign>, "float, int"},
@@ -229,7 +232,7 @@ std::vector<Operator> elementwise_operators() {
       {"", "Sum", 7, 0, convert_variadic<Op::add>, "float"},
       {"", "Tan", 7, 0, convert_unary<Op::tan>, "float"},
       {"", "Tanh", 7, 0, convert_unary<Op::tanh>, "float"},
-      {"", "Where", 9, 0, convert_where, "all"},
+      {"", "Where", 9, 0, convert_where, "all", "", "bool T T"},
       {"", "Xor", 7, 0, convert_comparison<Op::ne>, "bool"},
   };
 }

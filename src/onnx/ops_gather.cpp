@@ -47,6 +47,11 @@ void convert_gather_elements(Context& c) {
   if (c.rank(indices) != rank) {
     c.fail(Code::shape, fmt::format("indices {} for data {}", text_of(c.dims(indices)), text_of(c.dims(x))));
   }
+  for (int a = 0; a < rank; ++a) {
+    if (a == axis || c.assume_at_most(c.dims(indices)[at(a)], c.dims(x)[at(a)])) continue;
+    c.fail(Code::shape, fmt::format("indices {} are more than data {} along axis {}", text_of(c.dims(indices)),
+                                    text_of(c.dims(x)), a));
+  }
   std::vector<Index> index = axis_indices(rank);
   index[at(axis)] = c.gather_index(indices, axis_indices(rank), c.dims(x)[at(axis)]);
   c.output(0, chosen(c, x, c.dims(indices), index));
@@ -60,7 +65,11 @@ void convert_gather_nd(Context& c) {
   if (many < 1 || batch < 0 || batch >= std::min(rank, many)) {
     c.fail(Code::shape, fmt::format("batch_dims {} of data {} and indices {}", batch, text_of(in), text_of(given)));
   }
-  if (!given.back().is_constant()) c.unsupported("index tuples of free length");
+  for (int a = 0; a < batch; ++a) {
+    if (in[at(a)] != given[at(a)])
+      c.fail(Code::shape, fmt::format("batch dim {} of data {} and indices {}", a, text_of(in), text_of(given)));
+  }
+  if (!given.back().is_constant()) c.unsupported("index tuples of free length", fix_hint({given.back()}));
   auto tuple = given.back().constant();
   if (tuple < 1 || tuple > rank - batch) {
     c.fail(Code::shape, fmt::format("index tuples of {} elements for data {}", tuple, text_of(in)));
@@ -83,8 +92,10 @@ void convert_gather_nd(Context& c) {
 void convert_one_hot(Context& c) {
   TensorId indices = c.input(0), values = c.input(2);
   int rank = c.rank(indices) + 1, axis = c.axis(c.int_attr("axis", -1), rank);
-  Size depth = is_float(c.dtype(c.input(1))) ? Size(static_cast<std::int64_t>(c.reals(c.input(1)).at(0)))
-                                             : c.sizes(c.input(1)).at(0);
+  Size depth =
+      is_float(c.dtype(c.input(1))) ? Size(static_cast<std::int64_t>(c.real_of(c.input(1)))) : c.size(c.input(1));
+  if (c.dims(values) != std::vector<Size>{2})
+    c.fail(Code::shape, fmt::format("values of shape {}, two are wanted: off, on", text_of(c.dims(values))));
   std::vector<Size> dims = c.dims(indices);
   dims.insert(dims.begin() + axis, depth);
   std::vector<Index> from = axis_indices(rank);
@@ -100,10 +111,10 @@ void convert_one_hot(Context& c) {
 
 std::vector<Operator> gather_operators() {
   return {
-      {"", "Gather", 7, 0, convert_gather, "all"},
-      {"", "GatherElements", 11, 0, convert_gather_elements, "all"},
-      {"", "GatherND", 11, 0, convert_gather_nd, "all"},
-      {"", "OneHot", 9, 0, convert_one_hot, "all", "depth must be a size expression"},
+      {"", "Gather", 7, 0, convert_gather, "all", "", "T index"},
+      {"", "GatherElements", 11, 0, convert_gather_elements, "all", "", "T index"},
+      {"", "GatherND", 11, 0, convert_gather_nd, "all", "", "T i64"},
+      {"", "OneHot", 9, 0, convert_one_hot, "all", "depth must be a size expression", "number number T"},
   };
 }
 

@@ -243,8 +243,8 @@ void convert_einsum(Context& c) {
 std::vector<Operator> matmul_operators() {
   return {
       {"", "Einsum", 12, 0, convert_einsum, "float, int"},
-      {"", "Gemm", 7, 0, convert_gemm, "float, int"},
-      {"", "MatMul", 7, 0, convert_matmul, "float, int"},
+      {"", "Gemm", 7, 0, convert_gemm, "float, i32, i64"},
+      {"", "MatMul", 7, 0, convert_matmul, "float, i32, i64"},
   };
 }
 

@@ -7,12 +7,11 @@
 
 #include <algorithm>
 
+#include "expr/define.h"
 #include "onnx/ops_tables.h"
 
 namespace tilewright::onnx {
 namespace {
-
-ScalarRef square(const ScalarRef& x) { return binary(Op::mul, x, x); }
 
 void convert_batch_normalization(Context& c) {
   if (c.int_attr("training_mode", 0) != 0) c.unsupported("training_mode 1");
@@ -60,7 +59,7 @@ Statistics statistics(Context& c, TensorId x, const std::vector<Size>& axes, con
   const int rank = static_cast<int>(kept_dims.size());
   const TensorId mean = c.map(c.name("mean"), wide, kept_dims, binary(Op::div, c.read(sum, axis_indices(rank)), n));
   const ScalarRef centred = binary(Op::sub, v, c.read(mean, kept));
-  const TensorId squares = c.reduce(c.name("squares"), wide, axes, square(centred), Reducer::sum, reduced);
+  const TensorId squares = c.reduce(c.name("squares"), wide, axes, define::square(centred), Reducer::sum, reduced);
   return {mean, c.map(c.name("variance"), wide, kept_dims, binary(Op::div, c.read(squares, axis_indices(rank)), n))};
 }
 
@@ -108,7 +107,7 @@ void convert_rms_normalization(Context& c) {
   for (int a = first; a < rank; ++a) reduced.push_back(a), count = count * dims[static_cast<std::size_t>(a)];
   const auto at = axis_indices(rank);
   const ScalarRef v = cast(c.read(x, at), wide);
-  const TensorId sum = c.reduce(c.name("squares"), wide, dims, square(v), Reducer::sum, reduced);
+  const TensorId sum = c.reduce(c.name("squares"), wide, dims, define::square(v), Reducer::sum, reduced);
   const std::vector<Index> kept(at.begin(), at.begin() + first);
   const ScalarRef mean = binary(Op::div, c.read(sum, kept), literal(Element::of(count), wide));
   ScalarRef y = binary(Op::div, v, unary(Op::sqrt, binary(Op::add, mean, number(epsilon, wide))));
@@ -123,6 +122,12 @@ void grouped(Context& c, std::int64_t groups, double epsilon, bool by_group) {
   const auto dims = c.dims(x);
   if (dims.size() < 3 || !dims[1].is_constant() || groups < 1 || dims[1].constant() % groups != 0)
     c.fail(Code::shape, fmt::format("{} groups of the channels of {}", groups, text_of(dims)));
+  const Size parameters = by_group ? Size(groups) : dims[1];
+  for (int i = 1; i <= 2; ++i)
+    if (c.dims(c.input(i)) != std::vector<Size>{parameters})
+      c.fail(Code::shape, fmt::format("input {} has shape {}, {} elements are wanted", i, text_of(c.dims(c.input(i))),
+                                      parameters.text()));
+  if (dims[1] == Size(0)) return c.output(0, c.map(c.name(), c.dtype(x), dims, zero_of(c.dtype(x))));
   const std::int64_t each = dims[1].constant() / groups;
   const DType d = c.dtype(x), wide = compute_type(d);
   std::vector<Size> axes{dims[0], groups, each};
@@ -168,8 +173,8 @@ void convert_lrn(Context& c) {
   at[1] = axis_index(1) + axis_index(rank) - constant_index((size - 1) / 2);
   auto axes = dims;
   axes.push_back(size);
-  const TensorId sum =
-      c.reduce(c.name("squares"), wide, axes, square(cast(c.read(x, at, zero_of(d)), wide)), Reducer::sum, {rank});
+  const TensorId sum = c.reduce(c.name("squares"), wide, axes, define::square(cast(c.read(x, at, zero_of(d)), wide)),
+                                Reducer::sum, {rank});
   const ScalarRef scaled = binary(Op::mul, number(c.real_attr("alpha", 1e-4) / static_cast<double>(size), wide),
                                   c.read(sum, axis_indices(rank)));
   const ScalarRef base = binary(Op::add, number(c.real_attr("bias", 1.0), wide), scaled);
@@ -188,7 +193,7 @@ void convert_lp_normalization(Context& c) {
   const auto at = axis_indices(rank);
   const ScalarRef v = cast(c.read(x, at), wide);
   const TensorId sum =
-      c.reduce(c.name("norm"), wide, dims, p == 1 ? unary(Op::abs, v) : square(v), Reducer::sum, {axis});
+      c.reduce(c.name("norm"), wide, dims, p == 1 ? unary(Op::abs, v) : define::square(v), Reducer::sum, {axis});
   auto kept = at;
   kept.erase(kept.begin() + axis);
   const ScalarRef norm = p == 1 ? c.read(sum, kept) : unary(Op::sqrt, c.read(sum, kept));
@@ -203,6 +208,8 @@ void convert_mean_variance_normalization(Context& c) {
   std::vector<AxisId> reduced;
   for (std::int64_t a : c.ints_attr("axes", std::vector<std::int64_t>{0, 2, 3})) reduced.push_back(c.axis(a, rank));
   std::sort(reduced.begin(), reduced.end());
+  if (reduced.empty() || std::adjacent_find(reduced.begin(), reduced.end()) != reduced.end())
+    c.fail(Code::shape, fmt::format("axes [{}]", fmt::join(reduced, ", ")));
   const DType d = c.dtype(x), wide = compute_type(d);
   const auto at = axis_indices(rank);
   const Statistics s = statistics(c, x, dims, at, reduced, wide);
@@ -217,14 +224,15 @@ void convert_mean_variance_normalization(Context& c) {
 } // namespace
 
 std::vector<Operator> norm_operators() {
-  return {{"", "BatchNormalization", 7, 0, convert_batch_normalization, "f32 f16 bf16 f64", "not training_mode"},
-          {"", "GroupNormalization", 18, 0, convert_group_normalization, "f32 f16 bf16 f64"},
-          {"", "InstanceNormalization", 7, 0, convert_instance_normalization, "f32 f16 bf16 f64"},
-          {"", "LRN", 7, 0, convert_lrn, "f32 f16 bf16 f64"},
-          {"", "LayerNormalization", 17, 0, convert_layer_normalization, "f32 f16 bf16 f64"},
-          {"", "LpNormalization", 7, 0, convert_lp_normalization, "f32 f16 bf16 f64", "p 1 or 2"},
-          {"", "MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization, "f32 f16 bf16 f64"},
-          {"", "RMSNormalization", 23, 0, convert_rms_normalization, "f32 f16 bf16 f64"}};
+  return {{"", "BatchNormalization", 7, 0, convert_batch_normalization, "float", "not training_mode",
+           "T V:float V W:float W"},
+          {"", "GroupNormalization", 18, 0, convert_group_normalization, "float"},
+          {"", "InstanceNormalization", 7, 0, convert_instance_normalization, "float"},
+          {"", "LRN", 7, 0, convert_lrn, "float"},
+          {"", "LayerNormalization", 17, 0, convert_layer_normalization, "float"},
+          {"", "LpNormalization", 7, 0, convert_lp_normalization, "float", "p 1 or 2"},
+          {"", "MeanVarianceNormalization", 9, 0, convert_mean_variance_normalization, "float"},
+          {"", "RMSNormalization", 23, 0, convert_rms_normalization, "float", "", "T V:float"}};
 }
 
 } // namespace tilewright::onnx

@@ -204,12 +204,12 @@ void convert_global_lp(Context& c) {
 } // namespace
 
 std::vector<Operator> pool_operators() {
-  return {{"", "MaxPool", 7, 0, convert_max_pool},
-          {"", "AveragePool", 7, 0, convert_average_pool, "f32 f16 bf16 f64"},
-          {"", "LpPool", 7, 0, convert_lp_pool, "f32 f16 bf16 f64"},
-          {"", "GlobalAveragePool", 7, 0, convert_global_average, "f32 f16 bf16 f64"},
-          {"", "GlobalMaxPool", 7, 0, convert_global_max},
-          {"", "GlobalLpPool", 7, 0, convert_global_lp, "f32 f16 bf16 f64"}};
+  return {{"", "MaxPool", 7, 0, convert_max_pool, "float, i8, u8"},
+          {"", "AveragePool", 7, 0, convert_average_pool, "float"},
+          {"", "LpPool", 7, 0, convert_lp_pool, "float"},
+          {"", "GlobalAveragePool", 7, 0, convert_global_average, "float"},
+          {"", "GlobalMaxPool", 7, 0, convert_global_max, "float"},
+          {"", "GlobalLpPool", 7, 0, convert_global_lp, "float"}};
 }
 
 } // namespace tilewright::onnx

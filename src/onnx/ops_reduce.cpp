@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "expr/define.h"
 #include "onnx/ops_tables.h"
 
 namespace tilewright::onnx {
@@ -17,7 +18,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 struct Axes {
   std::vector<AxisId> reduced;
   bool keep = true;
-  bool nothing = false; // noop_with_empty_axes
+  bool nothing = false; // noop_with_empty_axes: nothing is reduced, what is done before and after is
 };
 
 Axes axes_of(Context& c, int rank, int as_input) {
@@ -68,19 +69,11 @@ TensorId reduced(Context& c, const std::string& hint, DType d, const std::vector
   return out;
 }
 
-// Reads the result of `reduced` at the axes of its input (keep) or at its own.
-ScalarRef at_statistic(Context& c, TensorId statistic, const std::vector<AxisId>& reduced_axes, int rank) {
-  std::vector<Index> index;
-  for (int a = 0; a < rank; ++a) index.push_back(contains(reduced_axes, a) ? constant_index(0) : axis_index(a));
-  return c.read(statistic, index);
-}
-
-using Map = ScalarRef (*)(ScalarRef);
-ScalarRef same(ScalarRef x) { return x; }
-ScalarRef magnitude(ScalarRef x) { return unary(Op::abs, x); }
-ScalarRef squared(ScalarRef x) { return binary(Op::mul, x, x); }
-ScalarRef logarithm(ScalarRef x) { return unary(Op::log, x); }
-ScalarRef root(ScalarRef x) { return unary(Op::sqrt, x); }
+using Map = ScalarRef (*)(const ScalarRef&);
+ScalarRef same(const ScalarRef& x) { return x; }
+ScalarRef magnitude(const ScalarRef& x) { return unary(Op::abs, x); }
+ScalarRef logarithm(const ScalarRef& x) { return unary(Op::log, x); }
+ScalarRef root(const ScalarRef& x) { return unary(Op::sqrt, x); }
 
 // before, a reduction, after. With `after` the reduction keeps its compute type until the result is made.
 template <Reducer reducer, Map before, Map after, int as_input> void convert_reduce(Context& c) {
@@ -89,7 +82,6 @@ template <Reducer reducer, Map before, Map after, int as_input> void convert_red
   std::vector<Size> in = c.dims(x);
   Axes axes = axes_of(c, c.rank(x), as_input);
   ScalarRef body = c.read(x, axis_indices(c.rank(x)));
-  if (axes.nothing) return c.output(0, x);
   Reducer r = reducer;
   if (d == DType::boolean)
     r = reducer == Reducer::max ? Reducer::any : reducer == Reducer::min ? Reducer::all : reducer;
@@ -121,23 +113,18 @@ void convert_mean(Context& c) {
   c.output(0, c.map(c.name(), d, dims, binary(Op::div, total, divisor)));
 }
 
-// max + log(sum(exp(x - max)))
 void convert_log_sum_exp(Context& c) {
   TensorId x = c.input(0);
-  DType d = c.dtype(x), wide = is_float(d) ? compute_type(d) : DType::f64;
+  DType d = c.dtype(x);
   std::vector<Size> in = c.dims(x);
   Axes axes = axes_of(c, c.rank(x), 18);
-  if (axes.nothing) return c.output(0, x);
-  ScalarRef value = cast(c.read(x, axis_indices(c.rank(x))), wide);
-  Axes kept{axes.reduced, true, false};
-  TensorId most = reduced(c, c.name("max"), wide, in, value, Reducer::max, kept);
-  ScalarRef body = unary(Op::exp, binary(Op::sub, value, at_statistic(c, most, axes.reduced, c.rank(x))));
-  TensorId sum = reduced(c, c.name("sum"), wide, in, body, Reducer::sum, kept);
-  std::vector<Size> dims = c.dims(sum);
-  std::vector<Index> all = axis_indices(static_cast<int>(dims.size()));
-  ScalarRef y = binary(Op::add, c.read(most, all), unary(Op::log, c.read(sum, all)));
-  TensorId result = c.map(axes.keep ? c.name() : c.name("kept"), d, dims, is_float(d) ? y : cast(y, d));
-  c.output(0, axes.keep ? result : c.reshape(c.name(), result, kept_dims(in, axes.reduced, false)));
+  if (axes.reduced.empty()) return c.output(0, x);
+  ScalarRef value = c.read(x, axis_indices(c.rank(x)));
+  define::Form form{in, {}, axes.reduced, is_float(d) ? value : cast(value, DType::f64), nullptr, c.name()};
+  if (axes.keep || !is_float(d)) form.hint = c.name("kept");
+  TensorId result = define::expand(c.builder(), define::Reduction::logsumexp, form, is_float(d) ? d : DType::f64);
+  result = c.reshape(is_float(d) ? c.name() : c.name("shaped"), result, kept_dims(in, axes.reduced, axes.keep));
+  c.output(0, c.cast_to(c.name(), result, d));
 }
 
 // ---- softmax and its kin
@@ -153,25 +140,18 @@ std::vector<AxisId> softmax_axes(Context& c, int rank) {
   return axes;
 }
 
-template <bool logarithmic> void convert_softmax(Context& c) {
+template <define::Reduction kind> void convert_softmax(Context& c) {
   TensorId x = c.input(0);
-  DType d = c.dtype(x), wide = compute_type(d);
   int rank = c.rank(x);
-  std::vector<Size> in = c.dims(x);
-  Axes axes{softmax_axes(c, rank), true, false};
+  std::vector<AxisId> axes = softmax_axes(c, rank);
   ScalarRef value = c.read(x, axis_indices(rank));
-  TensorId most = reduced(c, c.name("max"), wide, in, value, Reducer::max, axes);
-  ScalarRef shifted = binary(Op::sub, value, at_statistic(c, most, axes.reduced, rank));
-  if constexpr (logarithmic) {
-    TensorId sum = reduced(c, c.name("sum"), wide, in, unary(Op::exp, shifted), Reducer::sum, axes);
-    ScalarRef log = unary(Op::log, at_statistic(c, sum, axes.reduced, rank));
-    c.output(0, c.map(c.name(), d, in, binary(Op::sub, shifted, log)));
-  } else {
-    TensorId e = c.map(c.name("exp"), wide, in, unary(Op::exp, shifted));
-    ScalarRef power = c.read(e, axis_indices(rank));
-    TensorId sum = reduced(c, c.name("sum"), wide, in, power, Reducer::sum, axes);
-    c.output(0, c.map(c.name(), d, in, binary(Op::div, power, at_statistic(c, sum, axes.reduced, rank))));
+  if (axes.empty()) { // each element by itself
+    ScalarRef zero = binary(Op::sub, value, value);
+    ScalarRef y = kind == define::Reduction::softmax ? unary(Op::exp, zero) : zero;
+    return c.output(0, c.map(c.name(), c.dtype(x), c.dims(x), y));
   }
+  define::Form form{c.dims(x), {}, axes, value, nullptr, c.name()};
+  c.output(0, define::expand(c.builder(), kind, form, c.dtype(x)));
 }
 
 // ---- the index of the largest or smallest
@@ -229,18 +209,26 @@ std::vector<Operator> reduce_operators() {
       {"", "ArgMax", 7, 0, convert_arg<Reducer::argmax>, "float, int"},
       {"", "ArgMin", 7, 0, convert_arg<Reducer::argmin>, "float, int"},
       {"", "Hardmax", 7, 0, convert_hardmax, "float"},
-      {"", "LogSoftmax", 7, 0, convert_softmax<true>, "float"},
-      {"", "ReduceL1", 7, 0, convert_reduce<Reducer::sum, magnitude, same, 18>, "float, int", "constant axes"},
-      {"", "ReduceL2", 7, 0, convert_reduce<Reducer::sum, squared, root, 18>, "float, int", "constant axes"},
-      {"", "ReduceLogSum", 7, 0, convert_reduce<Reducer::sum, same, logarithm, 18>, "float, int", "constant axes"},
-      {"", "ReduceLogSumExp", 7, 0, convert_log_sum_exp, "float, int", "constant axes"},
-      {"", "ReduceMax", 7, 0, convert_reduce<Reducer::max, same, same, 18>, "all", "constant axes"},
-      {"", "ReduceMean", 7, 0, convert_mean, "float, int", "constant axes"},
-      {"", "ReduceMin", 7, 0, convert_reduce<Reducer::min, same, same, 18>, "all", "constant axes"},
-      {"", "ReduceProd", 7, 0, convert_reduce<Reducer::prod, same, same, 18>, "float, int", "constant axes"},
-      {"", "ReduceSum", 7, 0, convert_reduce<Reducer::sum, same, same, 13>, "float, int", "constant axes"},
-      {"", "ReduceSumSquare", 7, 0, convert_reduce<Reducer::sum, squared, same, 18>, "float, int", "constant axes"},
-      {"", "Softmax", 7, 0, convert_softmax<false>, "float"},
+      {"", "LogSoftmax", 7, 0, convert_softmax<define::Reduction::log_softmax>, "float"},
+      {"", "ReduceL1", 7, 0, convert_reduce<Reducer::sum, magnitude, same, 18>, "float, i32, i64", "constant axes",
+       "T i64"},
+      {"", "ReduceL2", 7, 0, convert_reduce<Reducer::sum, define::square, root, 18>, "float, i32, i64", "constant axes",
+       "T i64"},
+      {"", "ReduceLogSum", 7, 27, convert_reduce<Reducer::sum, same, logarithm, 18>, "float, i32, i64", "constant axes",
+       "T i64"},
+      {"", "ReduceLogSum", 28, 0, convert_reduce<Reducer::sum, same, logarithm, 18>, "float", "constant axes", "T i64"},
+      {"", "ReduceLogSumExp", 7, 27, convert_log_sum_exp, "float, i32, i64", "constant axes", "T i64"},
+      {"", "ReduceLogSumExp", 28, 0, convert_log_sum_exp, "float", "constant axes", "T i64"},
+      {"", "ReduceMax", 7, 0, convert_reduce<Reducer::max, same, same, 18>, "all", "constant axes", "T i64"},
+      {"", "ReduceMean", 7, 0, convert_mean, "float, i32, i64", "constant axes", "T i64"},
+      {"", "ReduceMin", 7, 0, convert_reduce<Reducer::min, same, same, 18>, "all", "constant axes", "T i64"},
+      {"", "ReduceProd", 7, 0, convert_reduce<Reducer::prod, same, same, 18>, "float, i32, i64", "constant axes",
+       "T i64"},
+      {"", "ReduceSum", 7, 0, convert_reduce<Reducer::sum, same, same, 13>, "float, i32, i64", "constant axes",
+       "T i64"},
+      {"", "ReduceSumSquare", 7, 0, convert_reduce<Reducer::sum, define::square, same, 18>, "float, i32, i64",
+       "constant axes", "T i64"},
+      {"", "Softmax", 7, 0, convert_softmax<define::Reduction::softmax>, "float"},
   };
 }
 

@@ -191,12 +191,9 @@ void resize(Context& c, const Mode& m, std::vector<Dim> dims) {
   c.output(0, x);
 }
 
-std::int64_t fixed(Context& c, const Size& s) {
-  if (!s.is_constant())
-    c.fail(Code::shape, fmt::format("the extent {} of a resized dim is not fixed", s.text()),
-           "give it a value with --size");
-  return s.constant();
-}
+constexpr std::int64_t longest = 1 << 20; // of a dim resized: its tables have an entry an output
+
+std::int64_t fixed(Context& c, const Size& s) { return c.fixed(s, "the extent of a resized dim"); }
 
 Mode mode_of(Context& c) {
   Mode m;
@@ -228,39 +225,44 @@ void convert_resize(Context& c) {
   const bool sized = c.has(3), scaled = c.has(scales_at) && c.dims(c.input(scales_at)) != std::vector<Size>{0};
   if (sized == scaled) c.fail(Code::model, "one of scales and sizes is wanted");
   const std::vector<double> scales = scaled ? c.reals(c.input(scales_at)) : std::vector<double>{};
-  const std::vector<std::int64_t> sizes = sized ? c.integers(c.input(3)) : std::vector<std::int64_t>{};
+  const std::vector<Size> sizes = sized ? c.sizes(c.input(3)) : std::vector<Size>{};
   std::vector<double> roi;
   if (m.coordinate == "tf_crop_and_resize") roi = c.reals(c.input(1));
   if (scales_at == 2) c.ignore_input(1); // the region only means something to tf_crop_and_resize
   if ((scaled ? scales.size() : sizes.size()) != axes.size() || (!roi.empty() && roi.size() != 2 * axes.size()))
     c.fail(Code::shape, fmt::format("{} dims are resized, {} scales or sizes are given", axes.size(),
                                     scaled ? scales.size() : sizes.size()));
+  const std::vector<int> own = c.axes(axes, rank);
   std::vector<Dim> dims;
   double common = policy == "not_larger" ? 1e30 : 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     Dim d;
-    d.axis = c.axis(axes[i], rank);
+    d.axis = own[i];
     const Size& extent = x[static_cast<std::size_t>(d.axis)];
-    if (scaled && scales[i] == 1 && roi.empty()) continue; // a dim that stays may be free
+    if (roi.empty() && (scaled ? scales[i] == 1 : policy == "stretch" && sizes[i] == extent))
+      continue; // a dim that stays may be free
     d.in = fixed(c, extent);
     if (!roi.empty()) d.roi_begin = roi[i], d.roi_end = roi[i + axes.size()];
     if (scaled) {
       d.scale = scales[i];
       const double span = roi.empty() ? 1 : d.roi_end - d.roi_begin;
       const double out = std::floor(static_cast<double>(d.in) * span * d.scale);
-      if (!(d.scale > 0) || !(out >= 0) || out > 2147483647.0)
+      if (!(d.scale > 0) || !(out >= 0) || out > longest)
         c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
       d.out = static_cast<std::int64_t>(out);
     } else {
-      d.out = sizes[i];
+      d.out = c.fixed(sizes[i], "the size of a resized dim");
       d.scale = static_cast<double>(d.out) / static_cast<double>(d.in);
       common = policy == "not_larger" ? std::min(common, d.scale) : std::max(common, d.scale);
     }
-    if (d.in < 1 || d.out < 1 || d.out > INT32_MAX) c.fail(Code::size, fmt::format("{} resized to {}", d.in, d.out));
+    if (d.in < 1 || d.in > longest || d.out < 1 || d.out > longest)
+      c.fail(Code::size, fmt::format("{} resized to {}", d.in, d.out));
     dims.push_back(d);
   }
   if (sized && policy != "stretch")
     for (Dim& d : dims) {
+      if (!(common * static_cast<double>(d.in) < longest))
+        c.fail(Code::size, fmt::format("{} resized by {}", d.in, common));
       d.scale = common;
       d.out = static_cast<std::int64_t>(std::floor(common * static_cast<double>(d.in) + 0.5));
     }
@@ -282,7 +284,8 @@ void convert_upsample(Context& c) {
     Dim d;
     d.axis = static_cast<int>(i), d.in = fixed(c, x[i]), d.scale = scales[i];
     const double out = std::floor(static_cast<double>(d.in) * d.scale);
-    if (!(out >= 1) || out > 2147483647.0) c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
+    if (!(out >= 1) || out > longest || d.in > longest)
+      c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
     d.out = static_cast<std::int64_t>(out);
     dims.push_back(d);
   }
@@ -292,8 +295,10 @@ void convert_upsample(Context& c) {
 } // namespace
 
 std::vector<Operator> resize_operators() {
-  return {{"", "Resize", 10, 0, convert_resize, "all; linear and cubic: floats", "sizes that are known"},
-          {"", "Upsample", 7, 9, convert_upsample, "all; linear: floats"}};
+  return {
+      {"", "Resize", 10, 10, convert_resize, "all; linear and cubic: floats", "sizes that are known", "T f32"},
+      {"", "Resize", 11, 0, convert_resize, "all; linear and cubic: floats", "sizes that are known", "T float f32 i64"},
+      {"", "Upsample", 7, 9, convert_upsample, "all; linear: floats", "", "T f32"}};
 }
 
 } // namespace tilewright::onnx

@@ -138,6 +138,9 @@ void convert_tensor_scatter(Context& c) {
       c.fail(Code::shape, fmt::format("update {} of cache {} along axis {}", text_of(given), text_of(dims), axis));
     }
   }
+  if (c.has(2) && c.dims(c.input(2)) != std::vector<Size>{dims[0]}) {
+    c.fail(Code::shape, fmt::format("write_indices {} for a batch of {}", text_of(c.dims(c.input(2))), dims[0].text()));
+  }
   std::vector<Index> all = axis_indices(rank), from = all;
   if (c.has(2)) from[at(axis)] = from[at(axis)] - c.element_index(c.input(2), {axis_index(0)});
   if (mode == "circular") from[at(axis)] = floor_mod(from[at(axis)], dims[at(axis)]);
@@ -148,10 +151,10 @@ void convert_tensor_scatter(Context& c) {
 
 std::vector<Operator> scatter_operators() {
   return {
-      {"", "Scatter", 9, 10, convert_scatter_elements, "all", "opaque"},
-      {"", "ScatterElements", 11, 0, convert_scatter_elements, "all", "opaque"},
-      {"", "ScatterND", 11, 0, convert_scatter_nd, "all", "opaque"},
-      {"", "TensorScatter", 24, 0, convert_tensor_scatter, "all"},
+      {"", "Scatter", 9, 10, convert_scatter_elements, "all", "opaque", "T index T"},
+      {"", "ScatterElements", 11, 0, convert_scatter_elements, "all", "opaque", "T index T"},
+      {"", "ScatterND", 11, 0, convert_scatter_nd, "all", "opaque", "T i64 T"},
+      {"", "TensorScatter", 24, 0, convert_tensor_scatter, "all, f8", "", "T T i64"},
   };
 }
 

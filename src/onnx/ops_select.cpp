@@ -3,7 +3,8 @@
 //   TopK(X[n x], 2)  ->  i[n, 0] = argmax[x] X[n x];  i[n, 1] = argmax[x] X[n x] where index(x) != i[n, 0];  Y[n j] =
 //   X[n, i[n j]]
 //
-// A larger k, and NonMaxSuppression, are opaque.
+// A larger k is opaque: a host function with typed inputs and outputs. NonMaxSuppression is none: how many boxes it
+// keeps is known only when it has run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,9 +49,10 @@ TensorId guarded_winners(Context& c, TensorId x, int axis, std::int64_t k, bool 
 Reference top_k(int axis, bool largest) {
   return [=](std::span<const Array> in, std::span<Array> out) {
     const Array& x = in[0];
+    if (x.count() == 0) return;
     auto a = static_cast<std::size_t>(axis);
     std::int64_t n = x.dims[a], k = out[0].dims[a];
-    std::int64_t inner = strides_of(x.dims)[a], outer = n == 0 ? 0 : x.count() / (n * inner);
+    std::int64_t inner = strides_of(x.dims)[a], outer = x.count() / (n * inner);
     std::vector<std::int64_t> order(static_cast<std::size_t>(n));
     for (std::int64_t o = 0; o < outer * inner; ++o) {
       std::int64_t base = (o / inner) * n * inner + o % inner, to = (o / inner) * k * inner + o % inner;
@@ -82,14 +84,15 @@ void convert_top_k(Context& c) {
   int rank = c.rank(x), axis = c.axis(c.int_attr("axis", -1), rank);
   bool largest = c.int_attr("largest", 1) != 0;
   c.ignore_attr("sorted"); // sorted is one of the orders that unsorted allows
-  Size k = c.opset() < 10 ? Size(c.int_attr("k")) : c.sizes(c.input(1)).at(0);
+  Size k = c.opset() < 10 ? Size(c.int_attr("k")) : c.size(c.input(1));
   std::vector<Size> dims = c.dims(x);
   if (k.is_constant() && dims[at(axis)].is_constant() &&
       (k.constant() < 0 || k.constant() > dims[at(axis)].constant())) {
     c.fail(Code::shape, fmt::format("k = {} of axis {} of {}", k.text(), axis, text_of(dims)));
   }
   if (!c.assume_at_most(k, dims[at(axis)]))
-    c.unsupported(fmt::format("k = {} of {} elements", k.text(), dims[at(axis)].text()));
+    c.unsupported(fmt::format("k = {} of {} elements", k.text(), dims[at(axis)].text()),
+                  fix_hint({k}, {dims[at(axis)]}));
   dims[at(axis)] = k;
   if (k.is_constant() && k.constant() >= 1 && k.constant() <= most_guarded) {
     TensorId found = guarded_winners(c, x, axis, k.constant(), largest, dims);
@@ -108,7 +111,8 @@ void convert_top_k(Context& c) {
 
 std::vector<Operator> select_operators() {
   return {
-      {"", "TopK", 7, 0, convert_top_k, "float, int", "k must be a size expression; opaque where it exceeds 8"},
+      {"", "TopK", 7, 0, convert_top_k, "float, int", "k must be a size expression; opaque where it exceeds 8",
+       "T i64"},
   };
 }
 

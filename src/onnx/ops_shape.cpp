@@ -243,12 +243,12 @@ void convert_range(Context& c) {
   ScalarRef start = c.read(c.input(0), {}), step = c.read(c.input(2), {});
   Size count;
   if (is_float(d)) {
-    double low = c.reals(c.input(0)).at(0), high = c.reals(c.input(1)).at(0), delta = c.reals(c.input(2)).at(0);
+    double low = c.real_of(c.input(0)), high = c.real_of(c.input(1)), delta = c.real_of(c.input(2));
     if (delta == 0) c.fail(Code::shape, "delta is 0");
     count = static_cast<std::int64_t>(std::max(0.0, std::ceil((high - low) / delta)));
   } else {
-    Size low = c.sizes(c.input(0)).at(0), high = c.sizes(c.input(1)).at(0);
-    std::int64_t delta = c.integers(c.input(2)).at(0);
+    Size low = c.size(c.input(0)), high = c.size(c.input(1));
+    std::int64_t delta = c.integer_of(c.input(2));
     if (delta == 0) c.fail(Code::shape, "delta is 0");
     count = delta > 0 ? ceil_div(high - low, delta) : ceil_div(low - high, -delta);
     if (count.range().low < 0) count = max(0, count);
@@ -279,21 +279,21 @@ void convert_eye_like(Context& c) {
 
 std::vector<Operator> shape_operators() {
   return {
-      {"", "Constant", 7, 0, convert_constant, "all", "no strings, no sparse tensors"},
-      {"", "ConstantOfShape", 9, 0, convert_constant_of_shape, "all"},
+      {"", "Constant", 7, 0, convert_constant, "all, f8", "no strings, no sparse tensors"},
+      {"", "ConstantOfShape", 9, 0, convert_constant_of_shape, "all, f8", "", "i64"},
       {"", "DepthToSpace", 7, 0, convert_depth_to_space, "all"},
-      {"", "Expand", 8, 0, convert_expand, "all"},
+      {"", "Expand", 8, 0, convert_expand, "all", "", "T i64"},
       {"", "EyeLike", 9, 0, convert_eye_like, "all"},
-      {"", "Flatten", 7, 0, convert_flatten, "all"},
-      {"", "Range", 11, 0, convert_range, "float, int", "its length must be a size expression"},
-      {"", "Reshape", 7, 0, convert_reshape, "all", "the shape must be a size expression"},
-      {"", "Shape", 7, 0, convert_shape, "all"},
-      {"", "Size", 7, 0, convert_size, "all"},
+      {"", "Flatten", 7, 0, convert_flatten, "all, f8"},
+      {"", "Range", 11, 0, convert_range, "float, i32, i64", "its length must be a size expression"},
+      {"", "Reshape", 7, 0, convert_reshape, "all, f8", "the shape must be a size expression", "T i64"},
+      {"", "Shape", 7, 0, convert_shape, "all, f8"},
+      {"", "Size", 7, 0, convert_size, "all, f8"},
       {"", "SpaceToDepth", 7, 0, convert_space_to_depth, "all"},
-      {"", "Squeeze", 7, 0, convert_squeeze, "all"},
-      {"", "Tile", 7, 0, convert_tile, "all", "repeats must be size expressions"},
-      {"", "Transpose", 7, 0, convert_transpose, "all"},
-      {"", "Unsqueeze", 7, 0, convert_unsqueeze, "all"},
+      {"", "Squeeze", 7, 0, convert_squeeze, "all, f8", "", "T i64"},
+      {"", "Tile", 7, 0, convert_tile, "all", "repeats must be size expressions", "T i64"},
+      {"", "Transpose", 7, 0, convert_transpose, "all, f8"},
+      {"", "Unsqueeze", 7, 0, convert_unsqueeze, "all, f8", "", "T i64"},
   };
 }
 

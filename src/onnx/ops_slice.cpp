@@ -74,11 +74,18 @@ void convert_slice(Context& c) {
   }
   std::vector<Size> dims = c.dims(x);
   std::vector<Index> index = axis_indices(c.rank(x));
+  std::vector<std::int64_t> along;
   for (std::size_t i = 0; i < n; ++i) {
-    Size given = axes ? (*axes)[i] : Size(static_cast<std::int64_t>(i)), step = steps ? (*steps)[i] : Size(1);
-    if (!given.is_constant() || !step.is_constant()) c.unsupported("an axis or a step that depends on a size");
+    Size given = axes ? (*axes)[i] : Size(static_cast<std::int64_t>(i));
+    if (!given.is_constant()) c.unsupported("an axis that depends on a size", fix_hint({given}));
+    along.push_back(given.constant());
+  }
+  std::vector<int> cut_axes = c.axes(along, c.rank(x));
+  for (std::size_t i = 0; i < n; ++i) {
+    Size step = steps ? (*steps)[i] : Size(1);
+    if (!step.is_constant()) c.unsupported("a step that depends on a size", fix_hint({step}));
     if (step == Size(0)) c.fail(Code::shape, "step 0");
-    int a = c.axis(given.constant(), c.rank(x));
+    int a = cut_axes[i];
     Cut cut = cut_of(c, dims[at(a)], (*starts)[i], (*ends)[i], step.constant());
     dims[at(a)] = cut.extent;
     index[at(a)] = Size(cut.step) * axis_index(a) + constant_index(cut.start);
@@ -102,12 +109,16 @@ std::vector<Size> parts_of(Context& c, const Size& dim) {
   std::int64_t n = c.outputs();
   if (c.opset() >= 18) n = c.int_attr("num_outputs", n);
   if (given) return *given;
-  if (n < 1) c.fail(Code::model, "no parts");
+  if (n < 1 || n > 65536) c.fail(Code::model, fmt::format("{} parts", n));
   Size chunk = c.opset() >= 18 ? ceil_div(dim, n) : floor_div(dim, n);
   if (c.opset() < 18 && !divides(n, dim))
     c.fail(Code::shape, fmt::format("{} does not divide into {} equal parts", dim.text(), n));
   std::vector<Size> parts(static_cast<std::size_t>(n), chunk);
   parts.back() = dim - Size(n - 1) * chunk;
+  if (parts.back().is_constant() && parts.back().constant() < 0)
+    c.fail(Code::shape, fmt::format("{} does not divide into {} parts", dim.text(), n));
+  if (c.range(parts.back()).low < 0)
+    c.unsupported(fmt::format("{} elements in {} parts, the last one shorter", dim.text(), n), fix_hint({dim}));
   return parts;
 }
 
@@ -181,8 +192,9 @@ Padding padding_of(Context& c, int rank) {
   }
   if (pads.size() != 2 * axes.size()) c.fail(Code::shape, fmt::format("{} pads for {} axes", pads.size(), axes.size()));
   Padding p{std::vector<Size>(at(rank), 0), std::vector<Size>(at(rank), 0)};
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    int a = c.axis(axes[i], rank);
+  std::vector<int> padded = c.axes(axes, rank);
+  for (std::size_t i = 0; i < padded.size(); ++i) {
+    int a = padded[i];
     p.before[at(a)] = pads[i];
     p.after[at(a)] = pads[i + axes.size()];
   }
@@ -199,6 +211,7 @@ std::int64_t source_of(std::int64_t i, std::int64_t n, const std::string& mode) 
 }
 
 // A dim padded from itself: through a table of indices where it is fixed.
+constexpr std::int64_t longest_table = 1 << 16;
 TensorId pad_by_table(Context& c, TensorId x, int axis, const Size& before, const Size& out, const std::string& mode) {
   std::vector<Size> dims = c.dims(x);
   std::int64_t n = dims[at(axis)].constant();
@@ -231,7 +244,8 @@ TensorId pad_by_pieces(Context& c, TensorId x, int axis, const Size& before, con
   };
   bool edge = mode == "edge";
   Size least = edge ? Size(1) : max(before, after) + 1; // reflection needs so many elements
-  if (!c.assume_at_most(least, n)) c.unsupported(fmt::format("padding a dim of {} elements by reflection", n.text()));
+  if (!c.assume_at_most(least, n))
+    c.unsupported(fmt::format("padding a dim of {} elements by reflection", n.text()), fix_hint({n}));
   piece(before, 0, edge ? constant_index(0) : constant_index(before) - i);
   piece(n, before, i);
   piece(after, before + n, edge ? constant_index(n - 1) : constant_index(n - 2) - i);
@@ -266,7 +280,8 @@ void convert_pad(Context& c) {
       std::vector<Index> index = axis_indices(rank);
       index[at(a)] = floor_mod(axis_index(a) - constant_index(before), in[at(a)]);
       x = c.view(c.name("padded"), x, dims, index);
-    } else if (in[at(a)].is_constant() && out[at(a)].is_constant() && before.is_constant()) {
+    } else if (in[at(a)].is_constant() && out[at(a)].is_constant() && before.is_constant() &&
+               out[at(a)].constant() <= longest_table) {
       x = pad_by_table(c, x, a, before, out[at(a)], mode);
     } else {
       x = pad_by_pieces(c, x, a, before, after, mode);
@@ -285,12 +300,14 @@ void convert_center_crop_pad(Context& c) {
   if (wanted.size() != axes.size())
     c.fail(Code::shape, fmt::format("{} extents for {} axes", wanted.size(), axes.size()));
   std::vector<Index> index = axis_indices(c.rank(x));
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    int a = c.axis(axes[i], c.rank(x));
+  std::vector<int> changed = c.axes(axes, c.rank(x));
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    int a = changed[i];
     const Size &have = in[at(a)], &want = wanted[i];
     out[at(a)] = want;
     bool crops = c.range(have - want).low >= 0, pads = c.range(want - have).low >= 0;
-    if (!crops && !pads) c.unsupported(fmt::format("{} elements from {}", want.text(), have.text()));
+    if (!crops && !pads)
+      c.unsupported(fmt::format("{} elements from {}", want.text(), have.text()), fix_hint({want}, {have}));
     index[at(a)] = index[at(a)] + constant_index(crops ? floor_div(have - want, 2) : -floor_div(want - have, 2));
   }
   c.output(0, c.view(c.name(), x, out, index, zero_of(c.dtype(x))));
@@ -315,7 +332,7 @@ void convert_trilu(Context& c) {
 template <Reducer reducer> void convert_cumulative(Context& c) {
   TensorId x = c.input(0);
   bool exclusive = c.int_attr("exclusive", 0) != 0, reverse = c.int_attr("reverse", 0) != 0;
-  int rank = c.rank(x), axis = c.axis(c.integers(c.input(1)).at(0), rank);
+  int rank = c.rank(x), axis = c.axis(c.integer_of(c.input(1)), rank);
   std::vector<Size> axes = c.dims(x);
   axes.push_back(axes[at(axis)]);
   std::vector<Index> index = axis_indices(rank);
@@ -329,6 +346,10 @@ void convert_reverse_sequence(Context& c) {
   TensorId x = c.input(0), lengths = c.input(1);
   int time = c.axis(c.int_attr("time_axis", 0), c.rank(x)), batch = c.axis(c.int_attr("batch_axis", 1), c.rank(x));
   if (time == batch) c.fail(Code::shape, "time_axis and batch_axis are the same");
+  if (c.dims(lengths) != std::vector<Size>{c.dims(x)[at(batch)]}) {
+    c.fail(Code::shape,
+           fmt::format("lengths {} for axis {} of {}", text_of(c.dims(lengths)), batch, text_of(c.dims(x))));
+  }
   std::vector<Index> index = axis_indices(c.rank(x)), plain = index;
   index[at(time)] = c.element_index(lengths, {axis_index(batch)}) - axis_index(time) - constant_index(1);
   ScalarRef inside = binary(Op::lt, axis_value(time, DType::i64), c.read(lengths, {axis_index(batch)}));
@@ -341,15 +362,19 @@ void convert_reverse_sequence(Context& c) {
 
 std::vector<Operator> slice_operators() {
   return {
-      {"", "CenterCropPad", 18, 0, convert_center_crop_pad, "all", "the shape must be size expressions"},
+      {"", "CenterCropPad", 18, 0, convert_center_crop_pad, "all", "the shape must be size expressions", "T index"},
       {"", "Concat", 7, 0, convert_concat, "all"},
-      {"", "CumProd", 26, 0, convert_cumulative<Reducer::prod>, "float, int", "the axis must be constant"},
-      {"", "CumSum", 11, 0, convert_cumulative<Reducer::sum>, "float, int", "the axis must be constant"},
-      {"", "Pad", 7, 0, convert_pad, "all", "pads must be size expressions"},
-      {"", "ReverseSequence", 10, 0, convert_reverse_sequence, "all"},
-      {"", "Slice", 7, 0, convert_slice, "all", "starts and ends must be size expressions, axes and steps constant"},
-      {"", "Split", 7, 0, convert_split, "all", "the parts must be size expressions"},
-      {"", "Trilu", 14, 0, convert_trilu, "all"},
+      {"", "CumProd", 26, 0, convert_cumulative<Reducer::prod>, "float, i32, i64", "the axis must be constant",
+       "T index"},
+      {"", "CumSum", 11, 0, convert_cumulative<Reducer::sum>, "float, i32, i64", "the axis must be constant",
+       "T index"},
+      {"", "Pad", 7, 10, convert_pad, "float"},
+      {"", "Pad", 11, 0, convert_pad, "all, f8", "pads must be size expressions", "T i64 T index"},
+      {"", "ReverseSequence", 10, 0, convert_reverse_sequence, "all", "", "T i64"},
+      {"", "Slice", 7, 0, convert_slice, "all", "starts and ends must be size expressions, axes and steps constant",
+       "T index*"},
+      {"", "Split", 7, 0, convert_split, "all", "the parts must be size expressions", "T i64"},
+      {"", "Trilu", 14, 0, convert_trilu, "all", "", "T i64"},
   };
 }
 

@@ -18,7 +18,7 @@ std::vector<Operator> pool_operators();        // ops_pool.cpp
 std::vector<Operator> norm_operators();        // ops_norm.cpp
 std::vector<Operator> attention_operators();   // ops_attention.cpp
 std::vector<Operator> resize_operators();      // ops_resize.cpp
-std::vector<Operator> select_operators();      // ops_select.cpp: TopK, NonMaxSuppression, OneHot, ...
+std::vector<Operator> select_operators();      // ops_select.cpp: TopK
 std::vector<Operator> window_operators();      // ops_window.cpp
 
 } // namespace tilewright::onnx

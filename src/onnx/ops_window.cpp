@@ -17,7 +17,7 @@ void window(Context& c, double a, double b, double d) {
   auto type = static_cast<int>(c.int_attr("output_datatype", 1));
   if (!dtype_of_element(type)) c.unsupported(fmt::format("a result of {}", element_name(type)));
   DType stored = *dtype_of_element(type);
-  Size n = c.sizes(c.input(0)).at(0);
+  Size n = c.size(c.input(0));
   ScalarRef length = cast(literal(Element::of(periodic ? n : n - 1), DType::i64), DType::f32);
   ScalarRef i = cast(axis_value(0, DType::i64), DType::f32);
   auto cosine = [&](double times) {
@@ -36,9 +36,9 @@ void convert_blackman(Context& c) { window(c, 0.42, 0.5, 0.08); }
 
 std::vector<Operator> window_operators() {
   return {
-      {"", "BlackmanWindow", 17, 0, convert_blackman, "float"},
-      {"", "HammingWindow", 17, 0, convert_hamming, "float"},
-      {"", "HannWindow", 17, 0, convert_hann, "float"},
+      {"", "BlackmanWindow", 17, 0, convert_blackman, "float", "", "index"},
+      {"", "HammingWindow", 17, 0, convert_hamming, "float", "", "index"},
+      {"", "HannWindow", 17, 0, convert_hann, "float", "", "index"},
   };
 }
 

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "onnx/ops_tables.h"
+#include "support/error.h"
 
 namespace tilewright::onnx {
 namespace {
@@ -19,6 +22,47 @@ std::vector<Operator> all_rows() {
   std::stable_sort(rows.begin(), rows.end(), [](const Operator& a, const Operator& b) {
     return std::tie(a.domain, a.type, a.since) < std::tie(b.domain, b.type, b.since);
   });
+  return rows;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    auto end = std::min(text.find_first_of(" ,"), text.size());
+    if (end > 0) words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+// Whether a dtype is one of those that a word of the table stands for.
+bool takes(std::string_view word, DType d) {
+  if (word == "any") return true;
+  if (word == "all") return bytes_of(d) > 1 || !is_float(d);
+  if (word == "f8") return is_float(d) && bytes_of(d) == 1;
+  if (word == "number") return is_integer(d) || takes("float", d);
+  if (word == "float") return is_float(d) && bytes_of(d) > 1;
+  if (word == "int") return is_integer(d);
+  if (word == "index") return d == DType::i32 || d == DType::i64;
+  return dtype_named(word) == d;
+}
+
+struct Refused {
+  std::string_view reason;
+  std::vector<std::string_view> types;
+};
+
+// Those whose reason is worth a word. A tensor's extents are size expressions, known before anything runs; outputs as
+// long as their values say have none.
+const std::vector<Refused>& refused_operators() {
+  static const std::vector<Refused> rows = {
+      {"how many results it has is known only when it has run, and a program's extents are known before",
+       {"Compress", "NonMaxSuppression", "NonZero", "Unique"}},
+      {"loops", {"Loop", "Scan", "SequenceMap"}},
+      {"recurrences", {"GRU", "LSTM", "RNN"}},
+      {"random numbers",
+       {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}},
+  };
   return rows;
 }
 
@@ -38,32 +82,34 @@ const Operator* find_operator(std::string_view domain, std::string_view type, in
   return best;
 }
 
-bool takes(const Operator& o, DType d) {
-  std::string_view rest = o.dtypes.substr(0, o.dtypes.find(';'));
-  while (!rest.empty()) {
-    auto end = rest.find_first_of(" ,");
-    std::string_view word = rest.substr(0, end);
-    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-    bool narrow = bytes_of(d) == 1;
-    if (word == "all" || (word == "float" && is_float(d) && !narrow) || (word == "int" && is_integer(d))) return true;
-    if (dtype_named(word) == d) return true;
+void check_dtypes(const Operator& o, const std::vector<std::optional<DType>>& inputs) {
+  std::vector<std::string_view> kinds = words_of(o.inputs), claimed = words_of(o.dtypes.substr(0, o.dtypes.find(';')));
+  std::map<char, std::size_t> first; // the input that decided what a letter stands for
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    bool repeats = !kinds.empty() && kinds.back().ends_with('*');
+    if (!inputs[i] || (i >= kinds.size() && !repeats)) continue;
+    std::string_view kind = kinds[std::min(i, kinds.size() - 1)];
+    if (kind.ends_with('*')) kind.remove_suffix(1);
+    DType d = *inputs[i];
+    bool letter = std::isupper(static_cast<unsigned char>(kind[0]));
+    std::string_view what = !letter ? kind : kind.size() > 2 ? kind.substr(2) : "any";
+    if (!takes(what, d))
+      throw Error(Code::type, {}, fmt::format("{}: input {} is {}, {} is wanted", o.type, i, name_of(d), what));
+    if (!letter) continue;
+    if (kind == "T" && std::none_of(claimed.begin(), claimed.end(), [&](auto word) { return takes(word, d); })) {
+      throw Error(Code::unsupported, {}, std::string(name_of(d)));
+    }
+    DType other = *inputs[first.emplace(kind[0], i).first->second];
+    if (other != d) {
+      throw Error(Code::type, {},
+                  fmt::format("{}: inputs {} and {} are {} and {}, one type is wanted", o.type, first[kind[0]], i,
+                              name_of(other), name_of(d)));
+    }
   }
-  return false;
 }
 
 std::string reason_not_supported(std::string_view type) {
-  struct Row {
-    std::string_view reason;
-    std::vector<std::string_view> types;
-  };
-  static const std::vector<Row> rows = {
-      {"how many results it has is known only at run time", {"Compress", "NonMaxSuppression", "NonZero", "Unique"}},
-      {"loops", {"Loop", "Scan", "SequenceMap"}},
-      {"recurrences", {"GRU", "LSTM", "RNN"}},
-      {"random numbers",
-       {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}},
-  };
-  for (const Row& row : rows) {
+  for (const Refused& row : refused_operators()) {
     if (std::find(row.types.begin(), row.types.end(), type) != row.types.end())
       return fmt::format("this operator ({})", row.reason);
   }
@@ -74,14 +120,19 @@ std::string operator_table() {
   std::string text =
       "# ONNX operators\n\n"
       "Made from the importer's operator table; a test compares the two. An operator or an attribute that is\n"
-      "not listed is refused by name before anything runs. dtypes: of the first input; `float` is f32, f16,\n"
-      "bf16 and f64, `int` is i8, u8, i32 and i64, `all` is every dtype there is, f8e4m3 and f8e5m2 included.\n\n"
-      "| operator | operator sets | dtypes | notes |\n| --- | --- | --- | --- |\n";
+      "not listed is refused by name before anything runs. inputs: a word an input; those of one capital\n"
+      "letter have one dtype, `index` is i32 or i64, `number` is float or int, `*` repeats. dtypes: of the inputs\n"
+      "T; `float` is f32, f16, bf16 and f64, `int` is i8, u8, i32 and i64, `all` is both and bool, `f8` is f8e4m3\n"
+      "and f8e5m2.\n\n"
+      "| operator | operator sets | inputs | dtypes | notes |\n| --- | --- | --- | --- | --- |\n";
   for (const Operator& o : operators()) {
     std::string name = o.domain.empty() ? std::string(o.type) : fmt::format("{}.{}", o.domain, o.type);
     std::string range = o.until == 0 ? fmt::format("{}+", o.since) : fmt::format("{}-{}", o.since, o.until);
-    text += fmt::format("| {} | {} | {} | {} |\n", name, range, o.dtypes, o.notes);
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", name, range, o.inputs, o.dtypes, o.notes);
   }
+  text += "\n## Refused, and why\n\n";
+  for (const Refused& row : refused_operators())
+    text += fmt::format("- {}: {}.\n", fmt::join(row.types, ", "), row.reason);
   return text;
 }
 

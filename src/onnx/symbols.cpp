@@ -148,6 +148,7 @@ std::vector<SizeDecl> Symbols::declarations() const {
   for (const std::string& name : free_) {
     SizeDecl d;
     d.name = name;
+    d.range.low = 1; // an empty one is asked for with --size
     result.push_back(d);
   }
   return result;

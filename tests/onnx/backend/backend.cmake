@@ -1,4 +1,5 @@
-# The ONNX backend node tests: `generate.py DIR` writes them, run_node_tests DIR runs them.
+# The ONNX backend node tests, and cases of old operator sets whose outputs are ONNX Runtime's: `generate.py DIR` and
+# `old_opsets.py DIR` write them, run_node_tests DIR runs them.
 add_executable(run_node_tests ${CMAKE_CURRENT_LIST_DIR}/run_node_tests.cpp)
 target_include_directories(run_node_tests PRIVATE tests)
 target_link_libraries(run_node_tests PRIVATE tw_runtime)
@@ -9,5 +10,11 @@ if(EXISTS ${_python})
   add_test(NAME backend_node_tests_evaluated COMMAND run_node_tests ${_data})
   add_test(NAME backend_node_tests_planned COMMAND run_node_tests --planned ${_data})
   set_tests_properties(backend_node_tests_data PROPERTIES FIXTURES_SETUP node_tests)
+  set(_old ${CMAKE_BINARY_DIR}/old_opsets)
+  add_test(NAME old_opsets_data COMMAND ${_python} ${CMAKE_CURRENT_LIST_DIR}/old_opsets.py ${_old})
+  add_test(NAME old_opsets_evaluated COMMAND run_node_tests ${_old} --all)
+  add_test(NAME old_opsets_planned COMMAND run_node_tests ${_old} --all --planned --text)
+  set_tests_properties(old_opsets_data PROPERTIES FIXTURES_SETUP old_opsets)
+  set_tests_properties(old_opsets_evaluated old_opsets_planned PROPERTIES FIXTURES_REQUIRED old_opsets)
   set_tests_properties(backend_node_tests_evaluated backend_node_tests_planned PROPERTIES FIXTURES_REQUIRED node_tests)
 endif()

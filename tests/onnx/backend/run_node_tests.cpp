@@ -1,6 +1,9 @@
 // Runs ONNX backend tests: every folder with model.onnx and test_data_set_*/{input,output}_*.pb under the given ones.
 //
-//   run_node_tests DIR... [--filter TEXT] [--verbose] [--text]         --text: programs are printed and parsed first
+//   run_node_tests DIR... [--planned] [--filter TEXT] [--verbose] [--text] [--all]
+//
+// --planned: through plan and leaves, not the evaluator. --text: programs are printed and parsed first. --all: every
+// test is claimed, and there is one at least.
 //
 // A test passes if the model imports, verifies, and evaluates to the stored outputs. Inputs whose values decide a shape
 // are given to the importer as constants, as a model would have them. A test with an operator, attribute or dtype that
@@ -19,11 +22,11 @@
 
 #include "expr/evaluate.h"
 #include "expr/text.h"
-#include "runtime/session.h"
 #include "onnx/arrays.h"
 #include "onnx/import.h"
 #include "onnx/reader.h"
 #include "onnx/wire_writer.h"
+#include "runtime/session.h"
 #include "support/error.h"
 
 namespace fs = std::filesystem;
@@ -140,12 +143,23 @@ Program import_with(const onnx::Model& model, const std::map<std::string, Array>
   }
 }
 
-// Sixteen bits hold 11 or 8 digits: two roundings may be apart what the tests' tolerance does not allow.
-double tolerance_of(DType d, double rtol) {
-  return d == DType::bf16 ? std::max(rtol, 0x1p-6) : d == DType::f16 ? std::max(rtol, 0x1p-9) : rtol;
+// A test's tolerance, as the package's own runner applies it: two places of bf16 at least.
+double tolerance_of(DType d, double rtol) { return d == DType::bf16 ? std::max(rtol, 0x1p-6) : rtol; }
+
+// Expected outputs of f16 are rounded to f16 after each step of a softmax; ours keeps what lies between in f32, as ONNX
+// allows, and may then be two places apart. That is taken where ours is no farther from the same program in fp64.
+int nearer_to_exact = 0; // elements taken so
+
+bool as_exact_as(DType d, double got, double want, double exact) {
+  if (d != DType::f16 || !std::isfinite(want)) return false;
+  double place = std::ldexp(1.0, std::max(std::ilogb(want), -14) - 10);
+  bool good = std::abs(got - want) <= 2 * place && std::abs(got - exact) <= std::abs(want - exact);
+  nearer_to_exact += good;
+  return good;
 }
 
-std::string difference(const Array& got, const Array& want, const Test& test) {
+// `exact` gives the same output in fp64; it is asked for where the tolerance is not kept.
+std::string difference(const Array& got, const Array& want, const Test& test, const std::function<Array()>& exact) {
   if (got.dtype != want.dtype) return fmt::format("dtype {} instead of {}", name_of(got.dtype), name_of(want.dtype));
   if (got.dims != want.dims) {
     return fmt::format("shape [{}] instead of [{}]", fmt::join(got.dims, ", "), fmt::join(want.dims, ", "));
@@ -156,6 +170,7 @@ std::string difference(const Array& got, const Array& want, const Test& test) {
     if (is_float(got.dtype)) {
       double a = onnx::real_at(got, i), b = onnx::real_at(want, i);
       good = (std::isnan(a) && std::isnan(b)) || a == b || std::abs(a - b) <= test.atol + rtol * std::abs(b);
+      if (!good && got.dtype == DType::f16) good = as_exact_as(got.dtype, a, b, onnx::real_at(exact(), i));
       if (!good) return fmt::format("element {} is {} instead of {}", i, a, b);
     } else {
       std::int64_t a = onnx::integer_at(got, i), b = onnx::integer_at(want, i);
@@ -214,7 +229,8 @@ Result run_data_set(const Test& test, const onnx::Model& model, const fs::path& 
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     auto want = read_tensor_file(folder / fmt::format("output_{}.pb", i));
     if (!want) return {Outcome::not_claimed, "an output that is no tensor of a claimed type"};
-    std::string wrong = difference(outputs[i], *want, test);
+    auto exact = [&] { return evaluate(p, inputs, {}, Evaluation::fp64).at(p.outputs[i]); };
+    std::string wrong = difference(outputs[i], *want, test, exact);
     if (!wrong.empty()) return {Outcome::failed, fmt::format("output {}: {}", i, wrong)};
   }
   return {};
@@ -270,7 +286,7 @@ std::vector<Test> find_tests(const std::vector<std::string>& roots, const std::s
 int main(int argc, char** argv) {
   std::vector<std::string> roots;
   std::string filter;
-  bool verbose = false;
+  bool verbose = false, all = false;
   Executor execute = evaluate_typed;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
@@ -282,11 +298,13 @@ int main(int argc, char** argv) {
       execute = run_planned;
     else if (word == "--text")
       through_text = true;
+    else if (word == "--all")
+      all = true;
     else
       roots.push_back(word);
   }
   if (roots.empty()) {
-    std::cerr << "usage: run_node_tests DIR... [--planned] [--filter TEXT] [--verbose] [--text]\n";
+    std::cerr << "usage: run_node_tests DIR... [--planned] [--filter TEXT] [--verbose] [--text] [--all]\n";
     return 2;
   }
   std::map<Outcome, int> count;
@@ -307,7 +325,11 @@ int main(int argc, char** argv) {
   std::sort(sorted.begin(), sorted.end());
   std::cout << "not claimed:\n";
   for (const auto& [n, why] : sorted) std::cout << fmt::format("  {:4}  {}\n", -n, why);
+  std::cout << fmt::format(
+      "{} elements of f16 a place farther than the tolerance, and nearer to fp64 than what is expected\n",
+      nearer_to_exact);
   std::cout << fmt::format("passed {}, failed {}, not claimed {}\n", count[Outcome::passed], count[Outcome::failed],
                            count[Outcome::not_claimed]);
-  return count[Outcome::failed] == 0 ? 0 : 1;
+  bool claimed = !all || (count[Outcome::not_claimed] == 0 && count[Outcome::passed] > 0);
+  return count[Outcome::failed] == 0 && claimed ? 0 : 1;
 }
