@@ -20,11 +20,16 @@ Program inline_views(Program);
 //   Y[c] = X[c // 64, c % 64], c < 384                    ->  Y[64*a + b] = X[a b], a < 6, b < 64
 Program refine(Program);
 
+// A factor that does not run with a sum is multiplied in behind it, so that the sum is one of products and nothing else.
+//   S[q x] = sum[d] Q[q d] * K[x d] / 8                   ->  S_sum[q x] = sum[d] Q[q d] * K[x d];  S = S_sum / 8
+// In floats this reassociates; integers, which are exact, divide nowhere.
+Program hoist_factors(Program);
+
 // A per-column scale behind a sum of products with known weights goes into the weights.
 //   Y = sum[c] X[c] * W[f c];  Z = Y * s[f] + t[f]        ->  Y' = sum[c] X[c] * (W[f c] * s[f]);  Z = Y' + t[f]
 Program fold_scales(Program);
 
-// Cheap scalar identities of the spellings that exporters use: x^2 -> x*x, x / constant -> x * (1 / constant) where exact, ...
+// Cheap scalar identities of the spellings that exporters use: x^2 -> x*x, sqrt(64) -> 8.
 Program simplify_scalars(Program);
 
 // ---- shared by the passes

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cmath>
+
+#include "expr/scalar.h"
+#include "normal/passes.h"
+
+namespace tilewright {
+
+namespace {
+
+// A product, taken apart: what runs with the reduction, and what stands still (times `above`, over `below`).
+struct Product {
+  std::vector<ScalarRef> inside, above, below;
+  bool negative = false;
+  bool stands_still() const { return !above.empty() || !below.empty() || negative; }
+};
+
+struct Factors {
+  const Statement& s;
+
+  bool runs(const ScalarRef& f) const {
+    return std::any_of(s.reduced.begin(), s.reduced.end(), [&](AxisId r) { return mentions_axis(f, r); });
+  }
+
+  // Whether the sum may be multiplied by f afterwards. Where every point may be missing the sum is 0 whatever f is: only a
+  // factor known to be finite keeps that. Literals of extreme size stay, so that no sum overflows or vanishes which did not before.
+  bool may_leave(const ScalarRef& f) const {
+    double v = 0;
+    if (is_literal(f, &v) && is_float(f->dtype)) return std::abs(v) > 0x1p-60 && std::abs(v) < 0x1p60;
+    return !runs(f) && (is_literal(f) || !s.guard);
+  }
+
+  // Integers multiply exactly, wrap-around included, and do not divide.
+  void take_apart(const ScalarRef& node, Product& out) const {
+    const bool typed = node->dtype == s.body->dtype;
+    if (may_leave(node)) return out.above.push_back(node);
+    if (node->op == Op::mul && typed) {
+      take_apart(node->args[0], out);
+      return take_apart(node->args[1], out);
+    }
+    if (node->op == Op::div && typed && is_float(node->dtype) && may_leave(node->args[1])) {
+      out.below.push_back(node->args[1]);
+      return take_apart(node->args[0], out);
+    }
+    if (node->op == Op::neg && typed) {
+      out.negative = !out.negative;
+      return take_apart(node->args[0], out);
+    }
+    out.inside.push_back(node);
+  }
+};
+
+ScalarRef product_of(const std::vector<ScalarRef>& factors) {
+  ScalarRef all = factors[0];
+  for (std::size_t i = 1; i < factors.size(); ++i) all = binary(Op::mul, all, factors[i]);
+  return all;
+}
+
+ScalarRef applied(const Product& f, ScalarRef value) {
+  if (f.negative) value = unary(Op::neg, value);
+  if (!f.above.empty()) value = binary(Op::mul, value, product_of(f.above));
+  if (!f.below.empty()) value = binary(Op::div, value, product_of(f.below));
+  return value;
+}
+
+// The type in which a sum of `body` is held (expr/evaluate.h), which is what the sum alone is stored as.
+DType held_as(const Program& p, const Statement& s) {
+  const DType body = compute_type(s.body->dtype), declared = compute_type(p.tensor(s.out).dtype);
+  return is_float(body) == is_float(declared) && bytes_of(declared) > bytes_of(body) ? declared : body;
+}
+
+bool has_points(const Statement& s) {
+  return std::all_of(s.reduced.begin(), s.reduced.end(), [&](AxisId r) { return s.axes[static_cast<std::size_t>(r)].constant() > 0; });
+}
+
+// The sum alone, and the map that multiplies it; nothing where no factor stands still.
+std::optional<std::pair<Statement, Statement>> hoisted(Program& p, Builder& build, const Statement& s) {
+  if (s.reducer != Reducer::sum || !has_points(s) || s.body->dtype != compute_type(s.body->dtype)) return std::nullopt;
+  const DType held = held_as(p, s);
+  if (is_integer(s.body->dtype) && held != s.body->dtype) return std::nullopt;   // the product wraps before it is widened
+  Product f;
+  Factors{s}.take_apart(s.body, f);
+  if (f.inside.empty() || !f.stands_still()) return std::nullopt;
+  Statement sum = s, map = s;
+  sum.body = product_of(f.inside);
+  if (sum.body->dtype != s.body->dtype && compute_type(sum.body->dtype) != s.body->dtype) return std::nullopt;
+  sum.at.clear(), map.axes.clear(), map.names.clear(), map.reduced.clear();
+  std::vector<Index> point, with(s.axes.size(), constant_index(0));
+  std::vector<Size> dims;
+  for (AxisId a : parallel_axes(s)) {
+    with[static_cast<std::size_t>(a)] = axis_index(static_cast<AxisId>(map.axes.size()));
+    point.push_back(with[static_cast<std::size_t>(a)]);
+    sum.at.push_back(axis_index(a));
+    dims.push_back(s.axes[static_cast<std::size_t>(a)]);
+    map.axes.push_back(dims.back());
+    if (!s.names.empty()) map.names.push_back(s.names[static_cast<std::size_t>(a)]);
+  }
+  sum.out = build.tensor(p.tensor(s.out).name + "_sum", held, dims);
+  for (auto* list : {&f.above, &f.below})
+    for (ScalarRef& factor : *list) factor = substitute(p, factor, with);
+  map.body = applied(f, read(p, sum.out, point));
+  map.guard = nullptr;
+  map.reducer = Reducer::none;
+  for (Index& i : map.at) i = substitute(p, i, with);
+  return std::pair(std::move(sum), std::move(map));
+}
+
+}  // namespace
+
+Program hoist_factors(Program p) {
+  Builder build(p);
+  decltype(p.nodes) nodes;
+  for (auto& node : p.nodes) {
+    const Statement* s = std::get_if<Statement>(&node);
+    auto parts = s ? hoisted(p, build, *s) : std::nullopt;
+    if (!parts) {
+      nodes.push_back(std::move(node));
+      continue;
+    }
+    nodes.emplace_back(std::move(parts->first));
+    nodes.emplace_back(std::move(parts->second));
+  }
+  p.nodes = std::move(nodes);
+  return p;
+}
+
+}  // namespace tilewright
