@@ -63,12 +63,6 @@ ScalarRef applied(const Product& f, ScalarRef value) {
   return value;
 }
 
-// The type in which a sum of `body` is held (expr/evaluate.h), which is what the sum alone is stored as.
-DType held_as(const Program& p, const Statement& s) {
-  const DType body = compute_type(s.body->dtype), declared = compute_type(p.tensor(s.out).dtype);
-  return is_float(body) == is_float(declared) && bytes_of(declared) > bytes_of(body) ? declared : body;
-}
-
 bool has_points(const Statement& s) {
   return std::all_of(s.reduced.begin(), s.reduced.end(), [&](AxisId r) { return s.axes[static_cast<std::size_t>(r)].constant() > 0; });
 }
