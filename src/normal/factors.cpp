@@ -68,35 +68,20 @@ bool has_points(const Statement& s) {
 }
 
 // The sum alone, and the map that multiplies it; nothing where no factor stands still.
-std::optional<std::pair<Statement, Statement>> hoisted(Program& p, Builder& build, const Statement& s) {
+std::optional<TakenApart> hoisted(Builder& build, const Statement& s) {
   if (s.reducer != Reducer::sum || !has_points(s) || s.body->dtype != compute_type(s.body->dtype)) return std::nullopt;
-  const DType held = held_as(p, s);
-  if (is_integer(s.body->dtype) && held != s.body->dtype) return std::nullopt;   // the product wraps before it is widened
+  if (is_integer(s.body->dtype) && held_as(build.program(), s) != s.body->dtype) return std::nullopt;   // the product wraps before it is widened
   Product f;
   Factors{s}.take_apart(s.body, f);
   if (f.inside.empty() || !f.stands_still()) return std::nullopt;
-  Statement sum = s, map = s;
-  sum.body = product_of(f.inside);
-  if (sum.body->dtype != s.body->dtype && compute_type(sum.body->dtype) != s.body->dtype) return std::nullopt;
-  sum.at.clear(), map.axes.clear(), map.names.clear(), map.reduced.clear();
-  std::vector<Index> point, with(s.axes.size(), constant_index(0));
-  std::vector<Size> dims;
-  for (AxisId a : parallel_axes(s)) {
-    with[static_cast<std::size_t>(a)] = axis_index(static_cast<AxisId>(map.axes.size()));
-    point.push_back(with[static_cast<std::size_t>(a)]);
-    sum.at.push_back(axis_index(a));
-    dims.push_back(s.axes[static_cast<std::size_t>(a)]);
-    map.axes.push_back(dims.back());
-    if (!s.names.empty()) map.names.push_back(s.names[static_cast<std::size_t>(a)]);
-  }
-  sum.out = build.tensor(p.tensor(s.out).name + "_sum", held, dims);
+  const ScalarRef inside = product_of(f.inside);
+  if (compute_type(inside->dtype) != s.body->dtype) return std::nullopt;
+  TakenApart t = take_apart(build, s);
+  t.sum.body = inside;
   for (auto* list : {&f.above, &f.below})
-    for (ScalarRef& factor : *list) factor = substitute(p, factor, with);
-  map.body = applied(f, read(p, sum.out, point));
-  map.guard = nullptr;
-  map.reducer = Reducer::none;
-  for (Index& i : map.at) i = substitute(p, i, with);
-  return std::pair(std::move(sum), std::move(map));
+    for (ScalarRef& factor : *list) factor = substitute(build.program(), factor, t.with);
+  t.map.body = applied(f, t.value);
+  return t;
 }
 
 }  // namespace
@@ -106,13 +91,13 @@ Program hoist_factors(Program p) {
   decltype(p.nodes) nodes;
   for (auto& node : p.nodes) {
     const Statement* s = std::get_if<Statement>(&node);
-    auto parts = s ? hoisted(p, build, *s) : std::nullopt;
+    auto parts = s ? hoisted(build, *s) : std::nullopt;
     if (!parts) {
       nodes.push_back(std::move(node));
       continue;
     }
-    nodes.emplace_back(std::move(parts->first));
-    nodes.emplace_back(std::move(parts->second));
+    nodes.emplace_back(std::move(parts->sum));
+    nodes.emplace_back(std::move(parts->map));
   }
   p.nodes = std::move(nodes);
   return p;

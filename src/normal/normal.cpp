@@ -17,6 +17,7 @@ const std::vector<Pass>& passes() {
       {"views", "statements that only move elements are read through", inline_views},
       {"refine", "axes are split at the divisors in indices", [](Program p) { return refine(std::move(p)); }},
       {"factors", "factors that do not run with a sum are multiplied in behind it", hoist_factors},
+      {"zero points", "zero points come out of sums of integer products", distribute_zero_points},
       {"scales", "per-column scales go into known weights", fold_scales},
       {"constants again", "what the passes made of weights becomes weights", fold_constants},
       {"unused", "results that nobody needs go", drop_unused},

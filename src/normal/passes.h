@@ -1,6 +1,6 @@
 // The passes of normal/, each a pure function over programs whose sizes are fixed. Each keeps every output's value.
 #pragma once
-#include "expr/program.h"
+#include "expr/scalar.h"
 
 namespace tilewright {
 
@@ -25,6 +25,12 @@ Program refine(Program);
 // In floats this reassociates; integers, which are exact, divide nowhere.
 Program hoist_factors(Program);
 
+// Zero points come out of a sum of products of integers, where what is left to do beside the product is little.
+//   Y[m n] = sum[k] (A[m k] - za) * (W[k n] - 8)          ->  Y_sum[m n] = sum[k] A[m k] * W[k n];  Y_w[n] = sum[k] W[k n] - 8
+//                                                             Y_a[m] = sum[k] A[m k];  Y = Y_sum - za * Y_w - 8 * Y_a
+// Exact, wrap-around included. What is made of weights alone (Y_w) becomes a weight.
+Program distribute_zero_points(Program);
+
 // A per-column scale behind a sum of products with known weights goes into the weights.
 //   Y = sum[c] X[c] * W[f c];  Z = Y * s[f] + t[f]        ->  Y' = sum[c] X[c] * (W[f c] * s[f]);  Z = Y' + t[f]
 Program fold_scales(Program);
@@ -38,6 +44,11 @@ std::vector<std::vector<StatementId>> writers_of(const Program&);      // by ten
 Statement with_simple_indices(const Program&, Statement);              // every index simplified over the statement's extents
 bool all_weights(const Program&, const ScalarRef&);                    // every access reads a weight with bytes
 int quotients_in(const Statement&);                                     // how many indices have a div or mod
+
+// A reduction taken in two: `sum` holds it in a tensor of its own, at its plain parallel axes; `map` stores it where the statement
+// did, and its body, still to be written over `with` (each parallel axis of the statement as one of the map), may do more.
+struct TakenApart { Statement sum, map; std::vector<Index> with; ScalarRef value; };
+TakenApart take_apart(Builder&, const Statement&);
 
 // Axes of extent 1 go: their value is 0. A reduction keeps its last axis.
 Statement without_unit_axes(const Program&, const Statement&);

@@ -75,6 +75,28 @@ int quotients_in(const Statement& s) {
   return n;
 }
 
+TakenApart take_apart(Builder& build, const Statement& s) {
+  Program& p = build.program();
+  TakenApart t{s, s, std::vector<Index>(s.axes.size(), constant_index(0)), nullptr};
+  t.sum.at.clear(), t.map.axes.clear(), t.map.names.clear(), t.map.reduced.clear();
+  std::vector<Index> point;
+  std::vector<Size> dims;
+  for (AxisId a : parallel_axes(s)) {
+    Index& mine = t.with[static_cast<std::size_t>(a)];
+    mine = axis_index(static_cast<AxisId>(t.map.axes.size()));
+    point.push_back(mine);
+    t.sum.at.push_back(axis_index(a));
+    dims.push_back(s.axes[static_cast<std::size_t>(a)]);
+    t.map.axes.push_back(dims.back());
+    if (!s.names.empty()) t.map.names.push_back(s.names[static_cast<std::size_t>(a)]);
+  }
+  t.sum.out = build.tensor(p.tensor(s.out).name + "_sum", held_as(p, s), dims);
+  t.value = read(p, t.sum.out, point);
+  t.map.body = t.value, t.map.guard = nullptr, t.map.reducer = Reducer::none;
+  for (Index& i : t.map.at) i = substitute(p, i, t.with);
+  return t;
+}
+
 Program drop_unused(Program p) {
   std::set<TensorId> needed(p.outputs.begin(), p.outputs.end());
   std::vector<bool> keep(p.nodes.size(), false);
