@@ -19,6 +19,7 @@ const std::vector<Pass>& passes() {
       {"factors", "factors that do not run with a sum are multiplied in behind it", hoist_factors},
       {"zero points", "zero points come out of sums of integer products", distribute_zero_points},
       {"scales", "per-column scales go into known weights", fold_scales},
+      {"scales ahead", "per-column scales ahead of a contraction go into its known weights", fold_scales_ahead},
       {"constants again", "what the passes made of weights becomes weights", fold_constants},
       {"unused", "results that nobody needs go", drop_unused},
   };

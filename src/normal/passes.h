@@ -35,6 +35,11 @@ Program distribute_zero_points(Program);
 //   Y = sum[c] X[c] * W[f c];  Z = Y * s[f] + t[f]        ->  Y' = sum[c] X[c] * (W[f c] * s[f]);  Z = Y' + t[f]
 Program fold_scales(Program);
 
+// The scale of a map ahead of a sum of products with known weights goes into the weights, and what it adds behind the sum; the
+// latter not where the sum reads zeros round the edge, to which nothing was added.
+//   A = G[c] * s[c] + t[c];  Y = sum[c] A[c] * W[f c]     ->  Y_sum = sum[c] G[c] * (W[f c] * s[c]);  Y = Y_sum + sum[c] t[c] * W[f c]
+Program fold_scales_ahead(Program);
+
 // Cheap scalar identities of the spellings that exporters use: x^2 -> x*x, sqrt(64) -> 8.
 Program simplify_scalars(Program);
 
@@ -49,6 +54,10 @@ int quotients_in(const Statement&);                                     // how m
 // did, and its body, still to be written over `with` (each parallel axis of the statement as one of the map), may do more.
 struct TakenApart { Statement sum, map; std::vector<Index> with; ScalarRef value; };
 TakenApart take_apart(Builder&, const Statement&);
+// `body` over the reduced axes of the statement and those parallel ones that it has, into a tensor of its own; and its value in
+// the map.
+struct Alone { Statement statement; ScalarRef value; };
+Alone reduce_alone(Builder&, const Statement&, const TakenApart&, const ScalarRef& body, const char* suffix);
 
 // Axes of extent 1 go: their value is 0. A reduction keeps its last axis.
 Statement without_unit_axes(const Program&, const Statement&);

@@ -28,30 +28,6 @@ struct Distribution {
     return std::nullopt;
   }
 
-  // sum of `body` over the reduced axes and those parallel ones that it has.
-  Statement alone(const ScalarRef& body, const char* suffix, std::vector<Index>* read_at, const std::vector<Index>& with) const {
-    Statement t = s;
-    t.axes.clear(), t.names.clear(), t.reduced.clear(), t.at.clear();
-    std::vector<Index> mine(s.axes.size(), constant_index(0));
-    std::vector<Size> dims;
-    for (AxisId a = 0; a < static_cast<AxisId>(s.axes.size()); ++a) {
-      const bool reduced = std::find(s.reduced.begin(), s.reduced.end(), a) != s.reduced.end();
-      if (!reduced && !mentions_axis(body, a)) continue;
-      mine[static_cast<std::size_t>(a)] = axis_index(static_cast<AxisId>(t.axes.size()));
-      if (!reduced) {
-        t.at.push_back(mine[static_cast<std::size_t>(a)]);
-        dims.push_back(s.axes[static_cast<std::size_t>(a)]);
-        read_at->push_back(with[static_cast<std::size_t>(a)]);
-      }
-      t.axes.push_back(s.axes[static_cast<std::size_t>(a)]);
-      if (!s.names.empty()) t.names.push_back(s.names[static_cast<std::size_t>(a)]);
-    }
-    for (AxisId r : s.reduced) t.reduced.push_back(*plain_axis(mine[static_cast<std::size_t>(r)]));
-    t.body = substitute(p, body, mine);
-    t.out = build.tensor(p.tensor(s.out).name + suffix, s.body->dtype, dims);
-    return t;
-  }
-
   double points(const ScalarRef& body) const {
     double n = 1;
     for (AxisId a = 0; a < static_cast<AxisId>(s.axes.size()); ++a)
@@ -77,9 +53,9 @@ struct Distribution {
     t.sum.body = binary(Op::mul, a, w);
     std::vector<Statement> made;
     auto take_away = [&](const ScalarRef& zero, const ScalarRef& body, const char* suffix) {
-      std::vector<Index> at;
-      made.push_back(alone(body, suffix, &at, t.with));
-      const ScalarRef part = binary(Op::mul, substitute(p, zero, t.with), read(p, made.back().out, at));
+      auto [sum, value] = reduce_alone(build, s, t, body, suffix);
+      made.push_back(std::move(sum));
+      const ScalarRef part = binary(Op::mul, substitute(p, zero, t.with), value);
       t.map.body = binary(Op::sub, t.map.body, part);
     };
     if (za) take_away(za, weights, "_w");
