@@ -16,6 +16,14 @@ Program fold_constants(Program);
 //   T[a b] = X[b a];  Y[m n] = sum[k] T[m k] * W[k n]     ->  Y[m n] = sum[k] X[k m] * W[k n]
 Program inline_views(Program);
 
+// Masks written as values become guards: a select or an added term at what the reducer takes for nothing (0 under a sum; -inf, or a
+// constant of -1e4 and below, under max and in the exponential of what lies below that max). A constant table that is a comparison
+// of indices is read as one. Only where some point is always left, or nothing gives the same value; else the mask stays.
+//   T[q x] = S[q x] + M[q x], M 0 or -1e9                 ->  T = S;  m[q] = max[x] T where index(x) <= index(q)
+//   m[q] = max[x] T;  E[q x] = exp(T - m)                     E = exp(T - m) where index(x) <= index(q)
+Program masks_to_guards(Program);
+std::vector<std::string> masks_left(const Program& before);             // which masks it leaves, and why
+
 // Axes of extent 1 go, and axes are split so that indices lose their quotients and remainders (at the divisors in them).
 //   Y[c] = X[c // 64, c % 64], c < 384                    ->  Y[64*a + b] = X[a b], a < 6, b < 64
 Program refine(Program);
