@@ -22,6 +22,7 @@ const std::vector<Pass>& passes() {
       {"scales", "per-column scales go into known weights", fold_scales},
       {"scales ahead", "per-column scales ahead of a contraction go into its known weights", fold_scales_ahead},
       {"constants again", "what the passes made of weights becomes weights", fold_constants},
+      {"coalesce", "axes that travel together in every access are one", coalesce},
       {"unused", "results that nobody needs go", drop_unused},
   };
   return list;

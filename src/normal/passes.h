@@ -28,6 +28,11 @@ std::vector<std::string> masks_left(const Program& before);             // which
 //   Y[c] = X[c // 64, c % 64], c < 384                    ->  Y[64*a + b] = X[a b], a < 6, b < 64
 Program refine(Program);
 
+// The inverse: axes that travel together in every access are one axis, and the dims along which they run one dim. Only between what
+// the caller sees: the dims of inputs and outputs stay, and with them the axes of the statements that read or write them apart.
+//   T[h d] = X[64*h+d] * 2;  Y[64*h+d] = T[h d] + 1       ->  T[hd] = X[hd] * 2;  Y[hd] = T[hd] + 1
+Program coalesce(Program);
+
 // A factor that does not run with a sum is multiplied in behind it, so that the sum is one of products and nothing else.
 //   S[q x] = sum[d] Q[q d] * K[x d] / 8                   ->  S_sum[q x] = sum[d] Q[q d] * K[x d];  S = S_sum / 8
 // In floats this reassociates; integers, which are exact, divide nowhere.

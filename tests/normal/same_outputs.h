@@ -39,11 +39,18 @@ inline void expect_close(const std::string& name, const Array& got, const Array&
   }
 }
 
+// What a program still asks for: weights that have bytes may have got another shape with them.
+inline Values asked_for(const Program& p, Values given) {
+  for (std::size_t t = 0; t < p.tensors.size(); ++t)
+    if (!p.tensors[t].data.empty()) given.erase(static_cast<TensorId>(t));
+  return given;
+}
+
 inline void expect_same_outputs(const Program& p, const Program& q, const Values& given, double slack) {
   ASSERT_NO_THROW(verify(q)) << print(p) << print(q);
   ASSERT_EQ(p.inputs, q.inputs);
   ASSERT_EQ(p.outputs.size(), q.outputs.size());
-  const Values want = evaluate(p, given, {}, Evaluation::fp64), got = evaluate(q, given, {}, Evaluation::fp64);
+  const Values want = evaluate(p, asked_for(p, given), {}, Evaluation::fp64), got = evaluate(q, asked_for(q, given), {}, Evaluation::fp64);
   for (std::size_t i = 0; i < p.outputs.size(); ++i) expect_close(p.tensor(p.outputs[i]).name, got.at(q.outputs[i]), want.at(p.outputs[i]), slack);
   if (::testing::Test::HasFailure()) ADD_FAILURE() << print(p) << print(q);
 }
