@@ -75,6 +75,10 @@ struct Ahead {
       if (t != type || compute_type(t) != t) return false;
     const auto form = linear(map->body, value->tensor);
     if (!form || !form->scale || !all_weights(p, form->scale) || (form->shift && !all_weights(p, form->shift))) return false;
+    // One number for all would cost a copy of the weights and save nothing: a map of a literal folds into what makes its value.
+    bool per_column = false;
+    for (AxisId a = 0; a < static_cast<AxisId>(map->axes.size()); ++a) per_column |= mentions_axis(form->scale, a);
+    if (!per_column) return false;
     if (operand->otherwise && (!zero_outside(*operand) || form->shift || !same_edges(*map, *value))) return false;
     const auto with = axes_in_sum(*map, *operand);
     if (!with) return false;

@@ -57,6 +57,7 @@ TEST(ScalesAhead, StayWhereTheyBelong) {
   same("A[n c y x] = X[n c y x] * s[c]", pointwise, "Y, A");                                 // A is needed all the same
   same("A[n c y x] = X[n c y x] * s[c]\nB[n c y x] = A[n c y x] + 1", pointwise, "Y, B");
   same("A[n c y x] = X[n c y x] + t[c]", pointwise);                                         // no scale
+  same("A[n c y x] = X[n c y x] / 49", pointwise);                                           // one number: nothing is saved
   same("A[n c y x] = X[n c y x] * s[c] where index(y) > 1", pointwise);                      // 0 where the guard fails
   same("A[n c y x] = X[n c y x] * s[c]", "Y[n c y x] = sum[i] A[n, c, y+i-1, x else 1] * D[c i]");
   same("A[n c y x] = X[n, c, y+1, x else 3] * s[c]", "Y[n c y x] = sum[i] A[n, c, y+i-1, x else 0] * D[c i]");   // another edge
