@@ -42,6 +42,13 @@ std::vector<AxisId> parallel_axes(const Statement& s) {
 
 bool is_map(const Statement& s) { return s.reducer == Reducer::none; }
 
+DType held_as(const Program& p, const Statement& s) {
+  if (s.reducer == Reducer::any || s.reducer == Reducer::all) return DType::boolean;
+  const DType body = compute_type(s.body->dtype), declared = compute_type(p.tensor(s.out).dtype);
+  const bool pair = s.reducer == Reducer::argmax || s.reducer == Reducer::argmin;   // its result is no value of the body
+  return !pair && is_float(body) == is_float(declared) && bytes_of(declared) > bytes_of(body) ? declared : body;
+}
+
 std::string Builder::unique(const std::string& hint) {
   for (; known_sizes_ < p_.sizes.size(); ++known_sizes_) used_.insert(p_.sizes[known_sizes_].name);
   for (; known_tensors_ < p_.tensors.size(); ++known_tensors_) used_.insert(p_.tensors[known_tensors_].name);

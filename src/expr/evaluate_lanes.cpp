@@ -1,5 +1,6 @@
 #include "expr/evaluate_lanes.h"
 
+#include "expr/fold.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -90,8 +91,7 @@ template <class T> T power(T a, T b) {
       if (b & 1) result = Ring<T>::mul(result, a);
     return result;
   } else {
-    if (b == T(2)) return a * a;
-    return static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    return real_power(a, b);
   }
 }
 
@@ -134,30 +134,10 @@ template <class T> void arithmetic(Op op, int n, const void* a, const void* b, v
   }
 }
 
-// In f32 the double function is rounded once more: right to the last bit but for the rarest of ties.
-template <class T, double function(double)> void mathematics(int n, const void* a, void* out) {
-  each<T>(n, a, out, [](T x) { return static_cast<T>(function(static_cast<double>(x))); });
-}
-
 template <class T> void transcendental(Op op, int n, const void* a, void* out) {
-  switch (op) {
-  case Op::exp: return mathematics<T, std::exp>(n, a, out);
-  case Op::log: return mathematics<T, std::log>(n, a, out);
-  case Op::tanh: return mathematics<T, std::tanh>(n, a, out);
-  case Op::erf: return mathematics<T, std::erf>(n, a, out);
-  case Op::sin: return mathematics<T, std::sin>(n, a, out);
-  case Op::cos: return mathematics<T, std::cos>(n, a, out);
-  case Op::tan: return mathematics<T, std::tan>(n, a, out);
-  case Op::asin: return mathematics<T, std::asin>(n, a, out);
-  case Op::acos: return mathematics<T, std::acos>(n, a, out);
-  case Op::atan: return mathematics<T, std::atan>(n, a, out);
-  case Op::sinh: return mathematics<T, std::sinh>(n, a, out);
-  case Op::cosh: return mathematics<T, std::cosh>(n, a, out);
-  case Op::asinh: return mathematics<T, std::asinh>(n, a, out);
-  case Op::acosh: return mathematics<T, std::acosh>(n, a, out);
-  case Op::atanh: return mathematics<T, std::atanh>(n, a, out);
-  default: TW_ASSERT(!"a function of one number");
-  }
+  const RealFunction function = real_function(op);
+  TW_ASSERT(function != nullptr);
+  each<T>(n, a, out, [function](T x) { return static_cast<T>(function(static_cast<double>(x))); });
 }
 
 template <class T> void unary_float(Op op, int n, const void* a, void* out) {

@@ -54,9 +54,7 @@ template <class T> ScalarRef fold_float(Op op, DType type, T a, T b) {
   case Op::div: return b == 0 ? nullptr : literal(a / b, type);
   case Op::min: return a == b ? nullptr : literal(a < b ? a : b, type); // -0 and 0 are equal, and not the same
   case Op::max: return a == b ? nullptr : literal(a > b ? a : b, type);
-  case Op::pow:
-    if (b == 2) return literal(a * a, type);
-    return literal(static_cast<T>(std::pow(static_cast<double>(a), static_cast<double>(b))), type);
+  case Op::pow: return literal(real_power(a, b), type);
   default: return nullptr;
   }
 }
@@ -101,8 +99,6 @@ template <class T> ScalarRef fold_float(Op op, DType type, T a) {
   if (op == Op::is_nan) return boolean(std::isnan(a));
   if (op == Op::is_inf) return boolean(std::isinf(a));
   if (std::isnan(a)) return nullptr;
-  // Of the double, rounded once more: right to the last bit, as the evaluator has it.
-  auto function = [&](double (*f)(double)) { return literal(static_cast<T>(f(static_cast<double>(a))), type); };
   switch (op) {
   case Op::neg: return literal(-a, type);
   case Op::abs: return literal(std::abs(a), type);
@@ -111,23 +107,10 @@ template <class T> ScalarRef fold_float(Op op, DType type, T a) {
   case Op::ceil: return literal(std::ceil(a), type);
   case Op::round: return literal(std::nearbyint(a), type);
   case Op::trunc: return literal(std::trunc(a), type);
-  case Op::exp: return function(std::exp);
-  case Op::log: return function(std::log);
   case Op::sqrt: return literal(std::sqrt(a), type);
-  case Op::tanh: return function(std::tanh);
-  case Op::erf: return function(std::erf);
-  case Op::sin: return function(std::sin);
-  case Op::cos: return function(std::cos);
-  case Op::tan: return function(std::tan);
-  case Op::asin: return function(std::asin);
-  case Op::acos: return function(std::acos);
-  case Op::atan: return function(std::atan);
-  case Op::sinh: return function(std::sinh);
-  case Op::cosh: return function(std::cosh);
-  case Op::asinh: return function(std::asinh);
-  case Op::acosh: return function(std::acosh);
-  case Op::atanh: return function(std::atanh);
-  default: return nullptr;
+  default:
+    if (const RealFunction f = real_function(op)) return literal(static_cast<T>(f(static_cast<double>(a))), type);
+    return nullptr;
   }
 }
 
@@ -143,6 +126,27 @@ template <class T> ScalarRef fold_integer(Op op, DType type, T a) {
 }
 
 } // namespace
+
+RealFunction real_function(Op op) {
+  switch (op) {
+  case Op::exp: return std::exp;
+  case Op::log: return std::log;
+  case Op::tanh: return std::tanh;
+  case Op::erf: return std::erf;
+  case Op::sin: return std::sin;
+  case Op::cos: return std::cos;
+  case Op::tan: return std::tan;
+  case Op::asin: return std::asin;
+  case Op::acos: return std::acos;
+  case Op::atan: return std::atan;
+  case Op::sinh: return std::sinh;
+  case Op::cosh: return std::cosh;
+  case Op::asinh: return std::asinh;
+  case Op::acosh: return std::acosh;
+  case Op::atanh: return std::atanh;
+  default: return nullptr;
+  }
+}
 
 double literal_value(const Scalar& s) {
   return s.dtype == DType::f32 ? static_cast<double>(static_cast<float>(real_of(s))) : real_of(s);

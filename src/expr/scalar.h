@@ -87,6 +87,7 @@ double identity_of(Reducer);                                      // of sum, pro
 // ---- statements
 std::vector<AxisId> parallel_axes(const Statement&);              // the axes that are not reduced, ascending
 bool is_map(const Statement&);
+DType held_as(const Program&, const Statement&);                  // what a reduction accumulates in (evaluate.h): i8 sums in i32
 
 // A builder of statements: names are made unique, axis names come from hints.
 class Builder {

@@ -34,6 +34,12 @@ Or<Region> unify(const Program&, std::vector<StatementId>);
 // The role of a region axis: reduced if it is reduced in the statement that it comes from.
 std::vector<Role> roles(const Program&, const Region&);
 
+// The region's axes in groups that travel together: wherever an access has one axis of a group it has all, each as the whole index
+// of a dim, and no body uses their values. A group may be taken as one axis (pixels = batch*y*x, k = heads*d): tiled, and where
+// `permute` allows permuted and packed, across the borders of its axes. In what order its dims stand, each access says. Groups and
+// their axes ascend; an axis may be alone.
+std::vector<std::vector<RegionAxis>> travelling(const Program&, const Region&);
+
 // What is allowed, or why not (design.md 3).
 struct Laws { Or<bool> tile, split, stream, walk, permute, bucket; };
 Laws laws(const Program&, const Region&, RegionAxis);

@@ -14,10 +14,15 @@ const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
       {"simplify", "scalar identities of the spellings that exporters use", simplify_scalars},
       {"constants", "statements of weights become weights", fold_constants},
+      {"masks", "masks written as values become guards", masks_to_guards, masks_left},
       {"views", "statements that only move elements are read through", inline_views},
       {"refine", "axes are split at the divisors in indices", [](Program p) { return refine(std::move(p)); }},
+      {"factors", "factors that do not run with a sum are multiplied in behind it", hoist_factors},
+      {"zero points", "zero points come out of sums of integer products", distribute_zero_points},
       {"scales", "per-column scales go into known weights", fold_scales},
+      {"scales ahead", "per-column scales ahead of a contraction go into its known weights", fold_scales_ahead},
       {"constants again", "what the passes made of weights becomes weights", fold_constants},
+      {"coalesce", "axes that travel together in every access are one", coalesce},
       {"unused", "results that nobody needs go", drop_unused},
   };
   return list;
@@ -30,10 +35,12 @@ Program normalise(Program p, const std::vector<std::string>& without, std::vecto
   for (const Pass& pass : passes()) {
     if (std::find(without.begin(), without.end(), pass.name) != without.end()) continue;
     const std::size_t before = p.nodes.size();
+    const std::vector<std::string> refusals = log && pass.refusals ? pass.refusals(p) : std::vector<std::string>{};
     p = pass.run(std::move(p));
 #ifndef NDEBUG
     verify(p);
 #endif
+    if (log) log->insert(log->end(), refusals.begin(), refusals.end());
     if (log && p.nodes.size() != before) log->push_back(fmt::format("{}: {} statements, before {}", pass.name, p.nodes.size(), before));
   }
   return p;

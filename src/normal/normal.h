@@ -7,7 +7,12 @@
 
 namespace tilewright {
 
-struct Pass { const char* name; const char* does; Program (*run)(Program); };
+struct Pass {
+  const char* name;
+  const char* does;
+  Program (*run)(Program);
+  std::vector<std::string> (*refusals)(const Program&) = nullptr;                  // what it leaves of a program, and why, for the log
+};
 const std::vector<Pass>& passes();                                                  // in the order in which they run
 Program normalise(Program, const std::vector<std::string>& without = {});           // Error(option) for a name that is no pass
 // What changed, a line a pass ("views: 41 statements less"), for explain.

@@ -1,6 +1,6 @@
 // The passes of normal/, each a pure function over programs whose sizes are fixed. Each keeps every output's value.
 #pragma once
-#include "expr/program.h"
+#include "expr/scalar.h"
 
 namespace tilewright {
 
@@ -16,15 +16,44 @@ Program fold_constants(Program);
 //   T[a b] = X[b a];  Y[m n] = sum[k] T[m k] * W[k n]     ->  Y[m n] = sum[k] X[k m] * W[k n]
 Program inline_views(Program);
 
+// Masks written as values become guards: a select or an added term at what the reducer takes for nothing (0 under a sum; -inf, or a
+// constant of -1e4 and below, under max and in the exponential of what lies below that max). A constant table that is a comparison
+// of indices is read as one. Only where some point is always left, or nothing gives the same value; else the mask stays.
+//   T[q x] = S[q x] + M[q x], M 0 or -1e9                 ->  T = S;  m[q] = max[x] T where index(x) <= index(q)
+//   m[q] = max[x] T;  E[q x] = exp(T - m)                     E = exp(T - m) where index(x) <= index(q)
+Program masks_to_guards(Program);
+std::vector<std::string> masks_left(const Program& before);             // which masks it leaves, and why
+
 // Axes of extent 1 go, and axes are split so that indices lose their quotients and remainders (at the divisors in them).
 //   Y[c] = X[c // 64, c % 64], c < 384                    ->  Y[64*a + b] = X[a b], a < 6, b < 64
 Program refine(Program);
+
+// The inverse: axes that travel together in every access are one axis, and the dims along which they run one dim. Only between what
+// the caller sees: the dims of inputs and outputs stay, and with them the axes of the statements that read or write them apart.
+//   T[h d] = X[64*h+d] * 2;  Y[64*h+d] = T[h d] + 1       ->  T[hd] = X[hd] * 2;  Y[hd] = T[hd] + 1
+Program coalesce(Program);
+
+// A factor that does not run with a sum is multiplied in behind it, so that the sum is one of products and nothing else.
+//   S[q x] = sum[d] Q[q d] * K[x d] / 8                   ->  S_sum[q x] = sum[d] Q[q d] * K[x d];  S = S_sum / 8
+// In floats this reassociates; integers, which are exact, divide nowhere.
+Program hoist_factors(Program);
+
+// Zero points come out of a sum of products of integers, where what is left to do beside the product is little.
+//   Y[m n] = sum[k] (A[m k] - za) * (W[k n] - 8)          ->  Y_sum[m n] = sum[k] A[m k] * W[k n];  Y_w[n] = sum[k] W[k n] - 8
+//                                                             Y_a[m] = sum[k] A[m k];  Y = Y_sum - za * Y_w - 8 * Y_a
+// Exact, wrap-around included. What is made of weights alone (Y_w) becomes a weight.
+Program distribute_zero_points(Program);
 
 // A per-column scale behind a sum of products with known weights goes into the weights.
 //   Y = sum[c] X[c] * W[f c];  Z = Y * s[f] + t[f]        ->  Y' = sum[c] X[c] * (W[f c] * s[f]);  Z = Y' + t[f]
 Program fold_scales(Program);
 
-// Cheap scalar identities of the spellings that exporters use: x^2 -> x*x, x / constant -> x * (1 / constant) where exact, ...
+// The scale of a map ahead of a sum of products with known weights goes into the weights, and what it adds behind the sum; the
+// latter not where the sum reads zeros round the edge, to which nothing was added.
+//   A = G[c] * s[c] + t[c];  Y = sum[c] A[c] * W[f c]     ->  Y_sum = sum[c] G[c] * (W[f c] * s[c]);  Y = Y_sum + sum[c] t[c] * W[f c]
+Program fold_scales_ahead(Program);
+
+// Cheap scalar identities of the spellings that exporters use: x^2 -> x*x, sqrt(64) -> 8.
 Program simplify_scalars(Program);
 
 // ---- shared by the passes
@@ -33,6 +62,15 @@ std::vector<std::vector<StatementId>> writers_of(const Program&);      // by ten
 Statement with_simple_indices(const Program&, Statement);              // every index simplified over the statement's extents
 bool all_weights(const Program&, const ScalarRef&);                    // every access reads a weight with bytes
 int quotients_in(const Statement&);                                     // how many indices have a div or mod
+
+// A reduction taken in two: `sum` holds it in a tensor of its own, at its plain parallel axes; `map` stores it where the statement
+// did, and its body, still to be written over `with` (each parallel axis of the statement as one of the map), may do more.
+struct TakenApart { Statement sum, map; std::vector<Index> with; ScalarRef value; };
+TakenApart take_apart(Builder&, const Statement&);
+// `body` over the reduced axes of the statement and those parallel ones that it has, into a tensor of its own; and its value in
+// the map.
+struct Alone { Statement statement; ScalarRef value; };
+Alone reduce_alone(Builder&, const Statement&, const TakenApart&, const ScalarRef& body, const char* suffix);
 
 // Axes of extent 1 go: their value is 0. A reduction keeps its last axis.
 Statement without_unit_axes(const Program&, const Statement&);

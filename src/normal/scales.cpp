@@ -1,15 +1,12 @@
+#include "normal/scales.h"
+
 #include <algorithm>
 
 #include "expr/evaluate.h"
-#include "expr/scalar.h"
-#include "normal/passes.h"
 
 namespace tilewright {
 
 namespace {
-
-// scale * value + shift, where neither holds the value; null: 1 or 0.
-struct Linear { ScalarRef scale, shift; };
 
 bool reads(const ScalarRef& s, TensorId t) {
   bool found = false;
@@ -20,7 +17,22 @@ bool reads(const ScalarRef& s, TensorId t) {
 ScalarRef times(const ScalarRef& a, const ScalarRef& b) { return !a ? b : !b ? a : binary(Op::mul, a, b); }
 ScalarRef plus(const ScalarRef& a, const ScalarRef& b) { return !a ? b : !b ? a : binary(Op::add, a, b); }
 
-// The body as a linear function of its read of `t`, or nothing.
+}  // namespace
+
+const Access* only_read(const ScalarRef& body, TensorId t) {
+  const Access* found = nullptr;
+  int count = 0;
+  for_each_access(body, [&](const Access& a) {
+    if (a.tensor == t) found = &a, ++count;
+  });
+  return count == 1 ? found : nullptr;
+}
+
+bool zero_outside(const Access& a) {
+  double v = 1;
+  return !a.otherwise || (is_literal(a.otherwise, &v) && v == 0);
+}
+
 std::optional<Linear> linear(const ScalarRef& s, TensorId t) {
   if (s->op == Op::read && std::get<Access>(s->leaf).tensor == t) return Linear{nullptr, nullptr};
   if (s->args.size() == 1 && s->op == Op::neg) {
@@ -47,18 +59,61 @@ std::optional<Linear> linear(const ScalarRef& s, TensorId t) {
   }
 }
 
-// The known weights in a sum of products, and the statement that has them.
-const Access* weights_of(const Program& p, const Statement& s) {
+const Access* known_weights(const Program& p, const Statement& s) {
   if (s.reducer != Reducer::sum || s.body->op != Op::mul || s.guard) return nullptr;
   for (int i : {1, 0}) {
     const ScalarRef& f = s.body->args[static_cast<std::size_t>(i)];
     if (f->op != Op::read) continue;
     const Access& a = std::get<Access>(f->leaf);
     const Tensor& t = p.tensor(a.tensor);
-    if (t.kind == Kind::weight && !t.data.empty() && !a.otherwise && is_float(t.dtype)) return &a;
+    if (t.kind == Kind::weight && !t.data.empty() && !a.otherwise && is_float(t.dtype) && only_read(s.body, a.tensor)) return &a;
   }
   return nullptr;
 }
+
+bool scales_dims(const Program& p, const Statement& map, const ScalarRef& scale, const Access& weights, const std::vector<std::optional<int>>& dims) {
+  for (AxisId a = 0; a < static_cast<AxisId>(map.axes.size()); ++a) {
+    if (!mentions_axis(scale, a)) continue;
+    const auto& d = dims[static_cast<std::size_t>(a)];
+    if (!d || p.tensor(weights.tensor).dims[static_cast<std::size_t>(*d)] != map.axes[static_cast<std::size_t>(a)]) return false;
+  }
+  return true;
+}
+
+TensorId scaled_weights(Program& p, const Access& weights, const ScalarRef& scale, const std::vector<std::optional<int>>& dims) {
+  Program q;
+  q.name = "scaled";
+  q.tensors.resize(p.tensors.size());
+  q.tensor(weights.tensor) = p.tensor(weights.tensor);
+  for_each_access(scale, [&](const Access& a) { q.tensor(a.tensor) = p.tensor(a.tensor); });
+  Builder b(q);
+  const Tensor& w = p.tensor(weights.tensor);
+  std::vector<Index> identity, with(dims.size(), constant_index(0));
+  for (std::size_t d = 0; d < w.dims.size(); ++d) identity.push_back(axis_index(static_cast<AxisId>(d)));
+  for (std::size_t a = 0; a < dims.size(); ++a)
+    if (dims[a]) with[a] = axis_index(*dims[a]);
+  const ScalarRef body = binary(Op::mul, b.read(weights.tensor, identity), substitute(q, scale, with));
+  const TensorId out = b.statement(w.name, w.dtype, w.dims, body);
+  q.outputs = {out};
+  Array a = evaluate(q, {}, {}, Evaluation::typed).at(out);
+  Tensor t = q.tensor(out);
+  t.kind = Kind::weight;
+  t.data = {a.data, a.bytes()};
+  t.owner = a.owner;
+  p.tensors.push_back(std::move(t));
+  return static_cast<TensorId>(p.tensors.size()) - 1;
+}
+
+ScalarRef with_tensor(const ScalarRef& s, TensorId old, TensorId made) {
+  return rewrite(s, [&](const ScalarRef& node) -> ScalarRef {
+    if (node->op != Op::read || std::get<Access>(node->leaf).tensor != old) return node;
+    auto copy = std::make_shared<Scalar>(*node);
+    std::get<Access>(copy->leaf).tensor = made;
+    return copy;
+  });
+}
+
+namespace {
 
 struct Folder {
   Program& p;
@@ -77,59 +132,21 @@ struct Folder {
     return dims;
   }
 
-  // W * scale as a new weight of the same shape; the scale's axes are replaced by the weights' dims.
-  TensorId scaled(const Access& weights, const ScalarRef& scale, const std::vector<std::optional<int>>& dims) {
-    Program q;
-    q.name = "scaled";
-    q.tensors.resize(p.tensors.size());
-    q.tensor(weights.tensor) = p.tensor(weights.tensor);
-    for_each_access(scale, [&](const Access& a) { q.tensor(a.tensor) = p.tensor(a.tensor); });
-    Builder b(q);
-    const Tensor& w = p.tensor(weights.tensor);
-    std::vector<Index> identity, with(dims.size(), constant_index(0));
-    for (std::size_t d = 0; d < w.dims.size(); ++d) identity.push_back(axis_index(static_cast<AxisId>(d)));
-    for (std::size_t a = 0; a < dims.size(); ++a)
-      if (dims[a]) with[a] = axis_index(*dims[a]);
-    const ScalarRef body = binary(Op::mul, b.read(weights.tensor, identity), substitute(q, scale, with));
-    const TensorId out = b.statement(w.name, w.dtype, w.dims, body);
-    q.outputs = {out};
-    Array a = evaluate(q, {}, {}, Evaluation::typed).at(out);
-    Tensor t = q.tensor(out);
-    t.kind = Kind::weight;
-    t.data = {a.data, a.bytes()};
-    t.owner = a.owner;
-    p.tensors.push_back(std::move(t));
-    return static_cast<TensorId>(p.tensors.size()) - 1;
-  }
-
   bool fold(StatementId sum_id, StatementId map_id) {
     const Statement sum = *p.statement(sum_id), map = *p.statement(map_id);
-    const Access* weights = weights_of(p, sum);
+    const Access* weights = known_weights(p, sum);
     if (!weights || map.guard || !is_float(map.body->dtype) || p.tensor(sum.out).dtype != p.tensor(weights->tensor).dtype) return false;
     const auto form = linear(map.body, sum.out);
     if (!form || !form->scale || !all_weights(p, form->scale)) return false;
     const auto dims = weight_dims(map, sum, *weights);
-    for (std::size_t a = 0; a < map.axes.size(); ++a) {
-      bool mentioned = uses_axis_value(form->scale, static_cast<AxisId>(a));
-      for_each_access(form->scale, [&](const Access& x) {
-        for (const Index& i : x.at) mentioned |= mentions_axis(i, static_cast<AxisId>(a));
-      });
-      if (mentioned && !dims[a]) return false;
-    }
-    const TensorId made = scaled(*weights, form->scale, dims), old = weights->tensor;
+    if (!scales_dims(p, map, form->scale, *weights, dims)) return false;
+    const Access* value = only_read(map.body, sum.out);
+    if (!value || !zero_outside(*value)) return false;
+    const ScalarRef read_of = read(p, sum.out, value->at, value->otherwise);
+    const TensorId old = weights->tensor, made = scaled_weights(p, *weights, form->scale, dims);
     Statement& s = std::get<Statement>(p.nodes[static_cast<std::size_t>(sum_id)]);
-    s.body = rewrite(s.body, [&](const ScalarRef& node) -> ScalarRef {
-      if (node->op != Op::read || std::get<Access>(node->leaf).tensor != old) return node;
-      auto copy = std::make_shared<Scalar>(*node);
-      std::get<Access>(copy->leaf).tensor = made;
-      return copy;
-    });
-    ScalarRef value;
-    rewrite(map.body, [&](const ScalarRef& node) -> ScalarRef {
-      if (node->op == Op::read && std::get<Access>(node->leaf).tensor == sum.out) value = node;
-      return node;
-    });
-    std::get<Statement>(p.nodes[static_cast<std::size_t>(map_id)]).body = form->shift ? binary(Op::add, value, form->shift) : value;
+    s.body = with_tensor(s.body, old, made);
+    std::get<Statement>(p.nodes[static_cast<std::size_t>(map_id)]).body = form->shift ? binary(Op::add, read_of, form->shift) : read_of;
     return true;
   }
 };
@@ -141,7 +158,7 @@ Program fold_scales(Program p) {
   Folder f{p};
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* sum = p.statement(static_cast<StatementId>(n));
-    if (!sum || !weights_of(p, *sum)) continue;
+    if (!sum || !known_weights(p, *sum)) continue;
     const TensorId out = sum->out;
     const auto& next = readers[static_cast<std::size_t>(out)];
     const bool stored = std::find(p.outputs.begin(), p.outputs.end(), out) != p.outputs.end();

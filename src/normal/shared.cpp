@@ -75,6 +75,53 @@ int quotients_in(const Statement& s) {
   return n;
 }
 
+TakenApart take_apart(Builder& build, const Statement& s) {
+  Program& p = build.program();
+  TakenApart t{s, s, std::vector<Index>(s.axes.size(), constant_index(0)), nullptr};
+  t.sum.at.clear(), t.map.axes.clear(), t.map.names.clear(), t.map.reduced.clear();
+  std::vector<Index> point;
+  std::vector<Size> dims;
+  for (AxisId a : parallel_axes(s)) {
+    Index& mine = t.with[static_cast<std::size_t>(a)];
+    mine = axis_index(static_cast<AxisId>(t.map.axes.size()));
+    point.push_back(mine);
+    t.sum.at.push_back(axis_index(a));
+    dims.push_back(s.axes[static_cast<std::size_t>(a)]);
+    t.map.axes.push_back(dims.back());
+    if (!s.names.empty()) t.map.names.push_back(s.names[static_cast<std::size_t>(a)]);
+  }
+  t.sum.out = build.tensor(p.tensor(s.out).name + "_sum", held_as(p, s), dims);
+  t.value = read(p, t.sum.out, point);
+  t.map.body = t.value, t.map.guard = nullptr, t.map.reducer = Reducer::none;
+  for (Index& i : t.map.at) i = substitute(p, i, t.with);
+  return t;
+}
+
+Alone reduce_alone(Builder& build, const Statement& s, const TakenApart& taken, const ScalarRef& body, const char* suffix) {
+  Program& p = build.program();
+  Statement t = s;
+  t.axes.clear(), t.names.clear(), t.reduced.clear(), t.at.clear();
+  std::vector<Index> mine(s.axes.size(), constant_index(0)), read_at;
+  std::vector<Size> dims;
+  for (AxisId a = 0; a < static_cast<AxisId>(s.axes.size()); ++a) {
+    const bool reduced = std::find(s.reduced.begin(), s.reduced.end(), a) != s.reduced.end();
+    if (!reduced && !mentions_axis(body, a)) continue;
+    mine[static_cast<std::size_t>(a)] = axis_index(static_cast<AxisId>(t.axes.size()));
+    if (!reduced) {
+      t.at.push_back(mine[static_cast<std::size_t>(a)]);
+      dims.push_back(s.axes[static_cast<std::size_t>(a)]);
+      read_at.push_back(taken.with[static_cast<std::size_t>(a)]);
+    }
+    t.axes.push_back(s.axes[static_cast<std::size_t>(a)]);
+    if (!s.names.empty()) t.names.push_back(s.names[static_cast<std::size_t>(a)]);
+  }
+  for (AxisId r : s.reduced) t.reduced.push_back(*plain_axis(mine[static_cast<std::size_t>(r)]));
+  t.body = substitute(p, body, mine);
+  t.out = build.tensor(p.tensor(s.out).name + suffix, held_as(p, s), dims);
+  const ScalarRef value = read(p, t.out, read_at);
+  return {std::move(t), value};
+}
+
 Program drop_unused(Program p) {
   std::set<TensorId> needed(p.outputs.begin(), p.outputs.end());
   std::vector<bool> keep(p.nodes.size(), false);

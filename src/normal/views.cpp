@@ -112,19 +112,24 @@ bool worth_it(const Statement& before, const Statement& after) {
 
 Program inline_views(Program p) {
   const auto writers = writers_of(p);
+  auto readers = readers_of(p);
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* found = p.statement(static_cast<StatementId>(n));
-    if (!found) continue;
+    if (!found || !is_map(*found)) continue;
     const Statement view = with_simple_indices(p, without_unit_axes(p, *found));
     const bool stored = std::find(p.outputs.begin(), p.outputs.end(), view.out) != p.outputs.end();
     if (stored || writers[static_cast<std::size_t>(view.out)].size() != 1 || !is_view(p, view)) continue;
-    for (std::size_t r = n + 1; r < p.nodes.size(); ++r) {
-      const Statement* reader = p.statement(static_cast<StatementId>(r));
+    const std::vector<StatementId> mine = readers[static_cast<std::size_t>(view.out)];
+    for (StatementId r : mine) {
+      const Statement* reader = p.statement(r);
       if (!reader) continue;
-      bool reads = false;
-      for_each_access(*reader, [&](const Access& a) { reads |= a.tensor == view.out; });
-      if (!reads) continue;
-      if (auto next = Inliner{p, view}.read_through(*reader); next && worth_it(*reader, *next)) p.nodes[r] = std::move(*next);
+      auto next = Inliner{p, view}.read_through(*reader);
+      if (!next || !worth_it(*reader, *next)) continue;
+      p.nodes[static_cast<std::size_t>(r)] = std::move(*next);
+      for_each_access(*p.statement(r), [&](const Access& a) {
+        auto& list = readers[static_cast<std::size_t>(a.tensor)];
+        if (std::find(list.begin(), list.end(), r) == list.end()) list.insert(std::lower_bound(list.begin(), list.end(), r), r);
+      });
     }
   }
   return drop_unused(std::move(p));

@@ -76,10 +76,13 @@ bool divides(const Size& divisor, const Size& value, Size* quotient = nullptr); 
 void split_terms(const Size& value, const Size& divisor, Size& quotient, Size& rest);  // value == divisor*quotient + rest, term by term
 bool at_least(const Size& a, const Size& b, const Ranges& = {});                  // true only if a >= b is provable for all sizes in range
 
-// Plain 64-bit helpers with the same rounding, for evaluated values.
+// Plain 64-bit helpers with the same rounding, for evaluated values. Nothing in between overflows; lowest / -1 has no answer.
 constexpr std::int64_t floor_div_i64(std::int64_t a, std::int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
-constexpr std::int64_t floor_mod_i64(std::int64_t a, std::int64_t b) { return a - floor_div_i64(a, b) * b; }
-constexpr std::int64_t ceil_div_i64(std::int64_t a, std::int64_t b) { return floor_div_i64(a + b - 1, b); }
+constexpr std::int64_t floor_mod_i64(std::int64_t a, std::int64_t b) {
+  const std::int64_t r = b == -1 ? 0 : a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+constexpr std::int64_t ceil_div_i64(std::int64_t a, std::int64_t b) { return a / b + ((a % b != 0) && ((a < 0) == (b < 0))); }
 std::int64_t checked_add(std::int64_t, std::int64_t);                            // Error(size) on overflow
 std::int64_t checked_mul(std::int64_t, std::int64_t);
 

@@ -4,6 +4,7 @@
 
 #include "expr/text.h"
 #include "law/region.h"
+#include "normal/normal.h"
 
 namespace tilewright {
 namespace {
@@ -86,6 +87,16 @@ TEST(Contraction, SortsItsAxes) {
   EXPECT_EQ(c->m, (std::vector<AxisId>{1}));
   EXPECT_EQ(c->n, (std::vector<AxisId>{2}));
   EXPECT_EQ(c->k, (std::vector<AxisId>{3}));
+}
+
+TEST(Contraction, ScalesDoNotHideIt) {
+  for (const char* body : {"Q[h x d] * K[h y d] / sqrt(64)", "Q[h x d] * K[h y d] * 0.125", "Q[h x d] * 0.125 * K[h y d]",
+                           "0.125 * (Q[h x d] * K[h y d])", "Q[h x d] * K[h y d] * s[h]", "-(Q[h x d] / s[h] * K[h y d])"}) {
+    const Program p = normalise(program("program p(h=2, x=3, y=5, d=64)\ninput Q[h x d], K[h y d], s[h] : f32\nS[h x y] = sum[d] " +
+                                        std::string(body) + "\noutput S\n"));
+    ASSERT_EQ(p.nodes.size(), 2u) << print(p);
+    EXPECT_TRUE(contraction(p, *p.statement(0))) << print(p);
+  }
 }
 
 TEST(Contraction, ADepthwiseConvolutionIsAWindow) {

@@ -13,6 +13,18 @@ namespace {
 
 const Size n = Size::symbol("n"), h = Size::symbol("h"), w = Size::symbol("w"), m = Size::symbol("m");
 
+TEST(PlainDivision, RoundsAtTheEndsOfTheRange) {
+  for (std::int64_t a : {INT64_MIN, INT64_MIN + 1, std::int64_t{-7}, std::int64_t{0}, std::int64_t{7}, INT64_MAX - 1, INT64_MAX})
+    for (std::int64_t b : {INT64_MIN, std::int64_t{-3}, std::int64_t{-1}, std::int64_t{1}, std::int64_t{3}, INT64_MAX}) {
+      const __int128 r = floor_mod_i64(a, b);
+      EXPECT_TRUE((a - r) % b == 0 && (b > 0 ? 0 <= r && r < b : b < r && r <= 0)) << a << " % " << b;
+      if (a == INT64_MIN && b == -1) continue;
+      EXPECT_TRUE(static_cast<__int128>(floor_div_i64(a, b)) * b + r == a) << a << " // " << b;
+      const __int128 up = static_cast<__int128>(ceil_div_i64(a, b)) * b - a;
+      EXPECT_TRUE(b > 0 ? 0 <= up && up < b : b < up && up <= 0) << a << " over " << b;
+    }
+}
+
 TEST(Size, Examples) {
   EXPECT_EQ(floor_div(6 * n + 7, 6), n + 1);
   EXPECT_EQ(floor_div(2 * n + 6, 2), n + 3);
