@@ -78,7 +78,11 @@ Model::Model(const Program& p, const Region& r, const Schedule& order, const Mac
     sums_.push_back(std::move(sum));
   }
   // Without any cut every tensor's box is moved once.
-  for (const Sum& s : sums_) fixed_.compulsory += bytes(s, extents_);
+  for (const Transfer& t : transfers(p, r, {})) {
+    std::int64_t box = static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype));
+    for (std::size_t d = 0; d < t.box.size(); ++d) box = checked_mul(box, t.box[d].count(nullptr, p.tensor(t.tensor).dims[d].constant()));
+    fixed_.compulsory = checked_add(fixed_.compulsory, box);
+  }
 }
 
 std::int64_t Model::bytes(const Sum& sum, const std::vector<std::int64_t>& sizes) const {
