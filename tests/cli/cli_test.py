@@ -303,6 +303,7 @@ class BadInput(Case):
         self.expect(0, "explain", MLP, stdout=writer)
         os.close(writer)
 
+    @unittest.skipIf("TILEWRIGHT_SANITIZED" in os.environ, "sanitizers need much address space")
     def test_not_enough_memory_is_told(self):
         model = self.file("big.tw", "program p(n=1000000000)\ninput X[n] : f32\nY[n] = 2 * X[n]\noutput Y\n")
         limit = lambda: __import__("resource").setrlimit(9, (1 << 30, 1 << 30))  # RLIMIT_AS
