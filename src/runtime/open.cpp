@@ -49,13 +49,15 @@ void parse_option(OpenOptions& o, const std::string& key, const std::string& val
     o.session.isa = value;
   } else if (key == "machine") {
     o.session.machine = value;
+  } else if (key == "plan") {
+    o.session.plan = value;
   } else if (key == "without") {
     o.session.without = parse_list(value);
   } else if (key == "program") {
     o.program = value;
   } else {
     throw Error(Code::option, key, "is no option",
-                "options are device, isa, machine, program, size.NAME, threads, without");
+                "options are device, isa, machine, plan, program, size.NAME, threads, without");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "machine/host.h"
 #include "normal/normal.h"
 #include "runtime/copy.h"
+#include "runtime/plan_file.h"
 #include "support/file.h"
 
 namespace tilewright {
@@ -94,7 +95,41 @@ std::vector<std::int64_t> dims_of(const Tensor& t) {
 
 Strided dense(const Array& a) { return {a.dtype, a.dims, row_strides(a.dims), a.data}; }
 
+namespace {
+
+// What a plan file is made for holds where the caller asks for nothing else; a caller who does is told.
+SessionOptions with_file(SessionOptions o, const PlanFile& file) {
+  if (o.threads > 0 && o.threads != file.threads)
+    throw Error(Code::option, file.path, fmt::format("is a plan for {} threads, {} are asked for", file.threads, o.threads));
+  if (!o.isa.empty() && o.isa != file.isa)
+    throw Error(Code::option, file.path, fmt::format("is a plan for {}, {} is asked for", file.isa, o.isa));
+  const auto isa_of = [&] {
+    try {
+      return parse_isa(file.isa);
+    } catch (const Error& e) {
+      throw Error(e.code, file.path, e.message, e.hint);
+    }
+  };
+  if (!kernels::available(isa_of()))
+    throw Error(Code::device, file.path, fmt::format("is a plan for {}, which this CPU does not have", file.isa), "plan again here");
+  o.threads = file.threads;
+  o.isa = file.isa;
+  return o;
+}
+
+Plan plan_as_in(const Program& program, const SessionOptions& o, Timing* timing) {
+  const PlanFile file = read_plan_file(o.plan);
+  SessionOptions own = with_file(o, file);
+  own.plan.clear();
+  Plan plan = plan_program(program, own, timing);
+  apply(file, plan, plan.machine);
+  return plan;
+}
+
+}  // namespace
+
 Plan plan_program(const Program& program, const SessionOptions& o, Timing* timing) {
+  if (!o.plan.empty()) return plan_as_in(program, o, timing);
   Stopwatch watch;
   Timing ignored;
   Timing& t = timing ? *timing : ignored;

@@ -1,4 +1,12 @@
+# Our reader of ONNX files against the onnx package's, on random and on damaged models.
 if(TARGET tw_onnx)
   add_executable(dump_model ${CMAKE_CURRENT_LIST_DIR}/dump_model.cpp)
   target_link_libraries(dump_model PRIVATE tw_onnx)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+    set(_amount --models 100 --mutations 1000)
+    if(DEFINED ENV{TILEWRIGHT_LONG})
+      set(_amount --models 3000 --mutations 30000)
+    endif()
+    add_test(NAME onnx_oracle COMMAND ${CMAKE_SOURCE_DIR}/.venv/bin/python ${CMAKE_CURRENT_LIST_DIR}/oracle.py $<TARGET_FILE:dump_model> ${_amount})
+  endif()
 endif()
