@@ -3,6 +3,7 @@
 #include "expr/evaluate.h"
 #include "expr/scalar.h"
 #include "normal/passes.h"
+#include "support/file.h"
 
 namespace tilewright {
 
@@ -94,6 +95,7 @@ struct Folder {
     const TensorId out = b.statement(w.name, w.dtype, w.dims, body);
     q.outputs = {out};
     Array a = evaluate(q, {}, {}, Evaluation::typed).at(out);
+    release_pages(w.data);      // mostly nobody reads them again
     Tensor t = q.tensor(out);
     t.kind = Kind::weight;
     t.data = {a.data, a.bytes()};

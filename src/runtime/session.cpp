@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "expr/text.h"
 #include "machine/host.h"
@@ -12,6 +13,7 @@
 #include "runtime/copy.h"
 #include "runtime/plan_file.h"
 #include "support/file.h"
+#include "support/memory.h"
 
 namespace tilewright {
 
@@ -77,6 +79,18 @@ void require_bytes(const Program& p) {
           Code::input, t.name,
           fmt::format("the weight has {} bytes, its shape [{}] needs {}", have, fmt::join(dims_of(t), ", "), want),
           have == 0 ? "give it a value, or declare it an input" : "");
+  }
+}
+
+// Kernels read whole elements, but in a model's file weights lie anywhere. A copy leaves again when it is packed.
+void align_weights(Program& p) {
+  for (Tensor& t : p.tensors) {
+    if (t.kind != Kind::weight || t.data.empty() || reinterpret_cast<std::uintptr_t>(t.data.data()) % bytes_of(t.dtype) == 0) continue;
+    const auto copy = zeroed_bytes(t.data.size());
+    std::memcpy(copy.get(), t.data.data(), t.data.size());
+    release_pages(t.data);
+    t.data = {copy.get(), t.data.size()};
+    t.owner = copy;
   }
 }
 
@@ -149,6 +163,7 @@ Session::Session(const Program& program, const SessionOptions& options)
   Stopwatch watch;
   // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone
+  align_weights(own);
   executable_ = cpu::compile(plan_, [&](TensorId t) {
     release_pages(own.tensor(t).data);
     own.tensor(t).data = {};
