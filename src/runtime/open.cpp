@@ -191,7 +191,11 @@ Program load_program(const std::string& path, const OpenOptions& o) {
   require_content(file.bytes, path);
   if (format_of(file.bytes) == Format::text) return from_text(text(), path, o);
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) return from_onnx(onnx::read_model(path), o);
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    Program p = from_onnx(onnx::read_model(path), o);
+    for (const Tensor& t : p.tensors) release_mapping(t.data); // the reader has seen all of the file, but nobody needs it yet
+    return p;
+  }
   return from_onnx(onnx::read_model(file.bytes, {}, file.owner), o); // a pipe is read once
 }
 

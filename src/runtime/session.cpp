@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 
 #include "expr/text.h"
 #include "machine/host.h"
@@ -82,13 +83,18 @@ void require_bytes(const Program& p) {
   }
 }
 
-// Kernels read whole elements, but in a model's file weights lie anywhere. A copy leaves again when it is packed.
-void align_weights(Program& p) {
+// Kernels read whole elements, but in a model's file weights lie anywhere: those are copied, until they are packed. So are small
+// ones, since a page of a file brings its neighbours with it.
+void copy_weights(Program& p) {
+  constexpr std::size_t small = 1 << 16;
+  std::set<const void*> files;
   for (Tensor& t : p.tensors) {
-    if (t.kind != Kind::weight || t.data.empty() || reinterpret_cast<std::uintptr_t>(t.data.data()) % bytes_of(t.dtype) == 0) continue;
+    if (t.kind != Kind::weight || t.data.empty()) continue;
+    if (t.data.size() > small && reinterpret_cast<std::uintptr_t>(t.data.data()) % bytes_of(t.dtype) == 0) continue;
     const auto copy = zeroed_bytes(t.data.size());
     std::memcpy(copy.get(), t.data.data(), t.data.size());
     release_pages(t.data);
+    if (t.data.size() <= small && files.insert(t.owner.get()).second) release_mapping(t.data);
     t.data = {copy.get(), t.data.size()};
     t.owner = copy;
   }
@@ -163,7 +169,7 @@ Session::Session(const Program& program, const SessionOptions& options)
   Stopwatch watch;
   // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone
-  align_weights(own);
+  copy_weights(own);
   executable_ = cpu::compile(plan_, [&](TensorId t) {
     release_pages(own.tensor(t).data);
     own.tensor(t).data = {};
