@@ -431,11 +431,11 @@ class Permission(Case):
         os.chmod(self.file("w.bin", bytes(24)), 0)
         self.expect(2, "run", path, message=["w.bin", "Permission denied"], **self.options)
 
-    def test_calibration_that_cannot_be_kept_is_a_warning(self):
-        self.folder.chmod(0o555)
-        done = run("device", "--quiet", env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "none"), "HOME": "/nowhere"}, **self.options)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.folder.chmod(0o755)
+    def test_a_machine_that_cannot_be_remembered(self):
+        environment = {**os.environ, "XDG_CONFIG_HOME": str(self.folder / "sub" / "none"), "HOME": "/nowhere"}
+        (self.folder / "sub").mkdir(mode=0o555)
+        self.expect(0, "device", "--quiet", env=environment, **self.options)
+        self.expect(2, "device", "--calibrate", message=["machine.json", "Permission denied"], env=environment, **self.options)
 
 
 class FullDisk(Case):
