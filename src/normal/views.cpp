@@ -103,6 +103,12 @@ int general_indices(const Statement& s) {
   return n;
 }
 
+std::vector<TensorId> tensors_read(const Statement& s) {
+  std::vector<TensorId> list;
+  for_each_access(s, [&](const Access& a) { list.push_back(a.tensor); });
+  return list;
+}
+
 // A reduction visits each point of its operand many times: it must not pay for a general index at each.
 bool worth_it(const Statement& before, const Statement& after) {
   return is_map(after) || general_indices(after) <= general_indices(before);
@@ -112,6 +118,9 @@ bool worth_it(const Statement& before, const Statement& after) {
 
 Program inline_views(Program p) {
   const auto writers = writers_of(p);
+  std::vector<std::vector<TensorId>> reads(p.nodes.size());       // kept up to date: looking through every body for every view is slow
+  for (std::size_t n = 0; n < p.nodes.size(); ++n)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n))) reads[n] = tensors_read(*s);
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* found = p.statement(static_cast<StatementId>(n));
     if (!found) continue;
@@ -119,12 +128,12 @@ Program inline_views(Program p) {
     const bool stored = std::find(p.outputs.begin(), p.outputs.end(), view.out) != p.outputs.end();
     if (stored || writers[static_cast<std::size_t>(view.out)].size() != 1 || !is_view(p, view)) continue;
     for (std::size_t r = n + 1; r < p.nodes.size(); ++r) {
-      const Statement* reader = p.statement(static_cast<StatementId>(r));
-      if (!reader) continue;
-      bool reads = false;
-      for_each_access(*reader, [&](const Access& a) { reads |= a.tensor == view.out; });
-      if (!reads) continue;
-      if (auto next = Inliner{p, view}.read_through(*reader); next && worth_it(*reader, *next)) p.nodes[r] = std::move(*next);
+      if (std::find(reads[r].begin(), reads[r].end(), view.out) == reads[r].end()) continue;
+      const Statement& reader = *p.statement(static_cast<StatementId>(r));
+      auto next = Inliner{p, view}.read_through(reader);
+      if (!next || !worth_it(reader, *next)) continue;
+      reads[r] = tensors_read(*next);
+      p.nodes[r] = std::move(*next);
     }
   }
   return drop_unused(std::move(p));
