@@ -77,7 +77,7 @@ typedef struct {
 } tw_tensor;
 
 /* Options: "device" (cpu), "threads" (0: physical cores), "isa" (base, avx2, avx512, neon), "machine" (name or path of
- * the machine file to plan for), "size.NAME" (fixes a free size), "program" (of a text with several), "without" (passes
+ * the machine file to plan for), "plan" (path of a plan as `tilewright plan -o` writes it, to follow), "size.NAME" (fixes a free size), "program" (of a text with several), "without" (passes
  * to leave out, separated by commas). Another key is an error that lists these. */
 typedef struct {
   const char *key, *value;

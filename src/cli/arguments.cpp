@@ -49,6 +49,10 @@ void add_inputs(CLI::App& app, InputArguments& in) {
       ->check(CLI::IsMember({"nchw", "nhwc"}));
 }
 
+void add_plan(CLI::App& app, Common& c) {
+  app.add_option("--plan", c.open.session.plan, "follow a plan that `tilewright plan -o FILE` wrote, perhaps edited since");
+}
+
 void add_python(CLI::App& app, std::string& python) {
   app.add_option("--python", python, "the Python in which onnxruntime is installed; default: the active one");
 }
@@ -95,14 +99,17 @@ struct Parser {
     CLI::App* sub = command("run", "Run a model: outputs, and the time it takes");
     add_common(*sub, run, typed), add_timing(*sub, run), add_inputs(*sub, run.in);
     sub->add_option("--output", run.output, "write each output to FOLDER/NAME.npy");
+    add_plan(*sub, run);
     sub = command("plan", "Show the kernels: what is folded, their tiles, bytes and predicted times");
     add_common(*sub, plan, typed);
     sub->add_option("--machine", plan.open.session.machine, "plan for a shipped machine (h200, ...), a file, or cpu");
     sub->add_option("-o,--output", plan.output, "write the plan as JSON");
+    add_plan(*sub, plan);
     sub = command("explain", "Say why: roles, laws, refusals, loops and leaves of each kernel");
     add_common(*sub, explain, typed);
     sub->add_option("--machine", explain.open.session.machine,
                     "plan for a shipped machine (h200, ...), a file, or cpu");
+    add_plan(*sub, explain);
     sub->add_option("--kernel", explain.kernel, "number or part of a name; default: all");
     sub = command("verify", "Compare with the reference, or with ONNX Runtime");
     add_common(*sub, verify, typed), add_inputs(*sub, verify.in), add_python(*sub, verify.python);
@@ -111,9 +118,11 @@ struct Parser {
         ->capture_default_str();
     sub->add_option("--tolerance", verify.tolerance, "norm of the difference over norm; default: by the type")
         ->check(CLI::NonNegativeNumber);
+    add_plan(*sub, verify);
     sub->add_flag("--bisect", verify.bisect, "find the first pass or kernel that differs");
     sub = command("bench", "Measure latency, and each kernel against its prediction");
     add_common(*sub, bench, typed), add_timing(*sub, bench), add_inputs(*sub, bench.in), add_python(*sub, bench.python);
+    add_plan(*sub, bench);
     sub->add_option("--vs", bench.versus, "alternate with a peer: onnxruntime")->check(CLI::IsMember({"onnxruntime"}));
     sub = command("device", "Show this machine, as the planner sees it");
     sub->add_flag("--calibrate", device.calibrate, "measure this CPU and keep the figures");
@@ -153,6 +162,9 @@ std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std:
     return std::find(std::begin(commands), std::end(commands), word) != std::end(commands);
   };
   const std::string first = argc < 2 ? "" : argv[1];
+  constexpr const char* later[] = {"derive", "emit", "report", "cache"};
+  if (std::find(std::begin(later), std::end(later), first) != std::end(later))
+    throw Error(Code::unsupported, first, "the command is not in this version", "run, plan, explain, verify, bench or device");
   if (first.empty() || (first[0] != '-' && !known(first))) {
     throw Error(Code::option, "",
                 first.empty() ? "no command is given" : fmt::format("there is no command '{}'", first),

@@ -1,8 +1,8 @@
 // Standard output for results, standard error for notes, and Ctrl-C.
 //
 // Results that cannot be written are Error(file), except into a pipe that was closed: its reader has seen enough.
-// Ctrl-C ends the process at once, with code 130, unless it is in a Cancellable region, where it sets a flag; a second
-// Ctrl-C ends it there too.
+// Ctrl-C ends the process at once, with code 130, unless it is in a Cancellable region, where it sets a flag. A region that does
+// not look at its flag within 0.3 s (a kernel of one large tile) is not waited for, nor is one that gets a second Ctrl-C.
 #pragma once
 #include <atomic>
 #include <string>
@@ -19,6 +19,8 @@ void note(const Common&, const std::string& text);            // a line on stand
 void suggest(const Common&, const std::string& command_line); // "next: ...", unless --quiet or --json
 
 void catch_signals();
+bool is_cancelled();
+
 class Cancellable {
 public:
   Cancellable();
@@ -26,6 +28,19 @@ public:
   Cancellable(const Cancellable&) = delete;
   Cancellable& operator=(const Cancellable&) = delete;
   const std::atomic<bool>* flag() const;
+};
+
+// A folder of ours, removed with all that is in it; also where Ctrl-C does not wait for its owner.
+class ScratchFolder {
+public:
+  explicit ScratchFolder(std::string path);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+private:
+  std::string path_;
 };
 
 } // namespace tilewright

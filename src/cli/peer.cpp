@@ -108,12 +108,12 @@ Peer::Peer(const std::string& python, const std::string& model, int threads, con
   try {
     std::string names;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      write_file(fmt::format("{}/in{}.npy", folder_, i), npy_bytes(inputs[i].array));
+      write_file(fmt::format("{}/in{}.npy", folder_.path(), i), npy_bytes(inputs[i].array));
       names += inputs[i].name + '\0';
     }
-    write_file(folder_ + "/names", names);
-    write_file(folder_ + "/peer.py", script);
-    start({python, folder_ + "/peer.py", folder_, absolute(model), std::to_string(threads)});
+    write_file(folder_.path() + "/names", names);
+    write_file(folder_.path() + "/peer.py", script);
+    start({python, folder_.path() + "/peer.py", folder_.path(), absolute(model), std::to_string(threads)});
     const std::string first = read_line();
     const std::string hint = "give --python PATH of a Python that has onnxruntime and numpy";
     if (first.starts_with("missing ")) throw Error(Code::device, python, first.substr(8), hint);
@@ -158,8 +158,6 @@ void Peer::stop() {
     }
   }
   to_ = from_ = process_ = -1;
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 std::string Peer::read_line() {
@@ -171,6 +169,7 @@ std::string Peer::read_line() {
     }
     char bytes[4096];
     const ssize_t got = ::read(from_, bytes, sizeof bytes);
+    if (got < 0 && errno == EINTR && is_cancelled()) throw Error(Code::interrupted, "", "interrupted");
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return {};
     pending_.append(bytes, static_cast<std::size_t>(got));
@@ -189,12 +188,12 @@ std::string Peer::ask(const std::string& text) {
 
 std::vector<Array> Peer::outputs(const std::vector<std::string>& names, const std::vector<DType>& types) {
   ask("outputs");
-  const std::vector<std::string> have = split_zero(read_text(folder_ + "/outputs"));
+  const std::vector<std::string> have = split_zero(read_text(folder_.path() + "/outputs"));
   std::vector<Array> arrays;
   for (std::size_t n = 0; n < names.size(); ++n) {
     const auto found = std::find(have.begin(), have.end(), names[n]);
     if (found == have.end()) throw Error(Code::check, names[n], "onnxruntime has no output of this name");
-    arrays.push_back(read_npy(fmt::format("{}/out{}.npy", folder_, found - have.begin()), types[n]));
+    arrays.push_back(read_npy(fmt::format("{}/out{}.npy", folder_.path(), found - have.begin()), types[n]));
   }
   return arrays;
 }

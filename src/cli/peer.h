@@ -41,7 +41,8 @@ private:
   std::string read_line();
 
   Cancellable region_; // Ctrl-C interrupts our waiting, so that the folder is removed and the child ends
-  std::string folder_, version_, pending_;
+  ScratchFolder folder_;
+  std::string version_, pending_;
   int to_ = -1, from_ = -1, process_ = -1;
 };
 

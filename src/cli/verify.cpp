@@ -39,30 +39,28 @@ double worst(const Program& p, const Values& got, const Program& q, const Values
 }
 
 // The first pass after which the program, evaluated, gives other outputs; empty if none does.
-std::string bad_pass(const Opened& m, const Values& want, double tolerance) {
+std::string bad_pass(const VerifyArguments& a, const Opened& m, const Values& want) {
   Program p = m.program;
   for (const Pass& pass : passes()) {
     if (std::count(m.options.without.begin(), m.options.without.end(), pass.name) > 0) continue;
     p = pass.run(std::move(p));
+    note(a, fmt::format("bisect: evaluating after pass '{}'", pass.name));
     const Values got = evaluate(p, values_of_inputs(m, p), {}, Evaluation::typed);
-    if (worst(p, got, m.program, want, tolerance) > 1)
+    if (worst(p, got, m.program, want, a.tolerance) > 1)
       return fmt::format("pass '{}' changes the result (--without '{}' leaves it out)", pass.name, pass.name);
   }
   return {};
 }
 
 // The first kernel, in the order in which they run, that stores something else than the evaluator finds.
-std::string bad_kernel(const Opened& m, double tolerance) {
+std::string bad_kernel(const VerifyArguments& a, const Opened& m, const Plan& plan, const Values& want) {
   SessionOptions o = m.options;
   o.keep = true;
   Session session(m.program, o);
-  const Plan plan =
-      plan_program(m.program, m.options); // the session's weights may have left their bytes to packed copies
   const Program& p = *plan.program;
   const std::vector<Array> out = make_outputs(p);
   const Cancellable region;
   session.run(strided(m.inputs), strided(out), nullptr, region.flag());
-  const Values want = evaluate(p, values_of_inputs(m, p), {}, Evaluation::typed);
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     const PlannedKernel& kernel = plan.kernels[k];
     std::vector<TensorId> stored;
@@ -76,7 +74,7 @@ std::string bad_kernel(const Opened& m, double tolerance) {
                                            ? std::optional(out[static_cast<std::size_t>(output - p.outputs.begin())])
                                            : session.intermediate(t);
       if (!got) continue;
-      const Difference d = difference(p.tensor(t), *got, want.at(t), tolerance);
+      const Difference d = difference(p.tensor(t), *got, want.at(t), a.tolerance);
       if (d.passed) continue;
       std::string leaves;
       for (const std::string& leaf : session.executable().kernels[k].leaves) leaves += "; leaf " + leaf;
@@ -87,15 +85,25 @@ std::string bad_kernel(const Opened& m, double tolerance) {
   return {};
 }
 
-std::string bisect(const Opened& m, const Values& want, double tolerance) {
-  std::string found = bad_pass(m, want, tolerance);
-  if (found.empty()) found = bad_kernel(m, tolerance);
+// The program after all passes is evaluated first: where it agrees, none of the passes is to blame.
+std::string bisect(const VerifyArguments& a, const Opened& m, const Values& want) {
+  const Plan plan = plan_program(m.program, m.options); // a session's weights may have left their bytes to packed copies
+  const Program& p = *plan.program;
+  note(a, "bisect: evaluating after all passes");
+  const Values normal = evaluate(p, values_of_inputs(m, p), {}, Evaluation::typed);
+  std::string found;
+  if (worst(p, normal, m.program, want, a.tolerance) > 1) found = bad_pass(a, m, want);
+  if (found.empty()) {
+    note(a, fmt::format("bisect: comparing {} kernels", plan.kernels.size()));
+    found = bad_kernel(a, m, plan, normal);
+  }
   return found.empty() ? "every pass and every kernel agrees with the evaluator" : found;
 }
 
 VerifyResult against_reference(const VerifyArguments& a, const Opened& m, const std::vector<Array>& got) {
   VerifyResult r{a.model, a.against, {}, {}, true};
   const Program& p = m.program;
+  note(a, "evaluating the reference, in its types and in fp64");
   const Values typed = evaluate(p, values_of_inputs(m, p), {}, Evaluation::typed);
   {
     const Values exact = evaluate(p, values_of_inputs(m, p), {}, Evaluation::fp64);
@@ -105,7 +113,7 @@ VerifyResult against_reference(const VerifyArguments& a, const Opened& m, const 
       r.passed = r.passed && r.outputs.back().passed;
     }
   }
-  if (a.bisect) r.culprit = bisect(m, typed, a.tolerance);
+  if (a.bisect) r.culprit = bisect(a, m, typed);
   return r;
 }
 
@@ -125,7 +133,7 @@ VerifyResult against_onnxruntime(const VerifyArguments& a, const Opened& m, cons
     r.outputs.push_back(difference(p.tensor(p.outputs[i]), got[i], want[i], a.tolerance));
     r.passed = r.passed && r.outputs.back().passed;
   }
-  if (a.bisect) r.culprit = bisect(m, evaluate(p, values_of_inputs(m, p), {}, Evaluation::typed), a.tolerance);
+  if (a.bisect) r.culprit = bisect(a, m, evaluate(p, values_of_inputs(m, p), {}, Evaluation::typed));
   return r;
 }
 

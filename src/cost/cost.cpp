@@ -60,7 +60,11 @@ Model::Model(const Program& p, const Region& r, const Schedule& order, const Mac
     work_.push_back({sum_of(ranges(p, r, order, static_cast<int>(i)), extents, places[i].points, 1), multiply_adds, operations});
   }
   // Without any cut every tensor's box is moved once.
-  for (const Transferred& t : moves_) compulsory_ += total(t.sum, extents_);
+  for (const Transfer& t : transfers(p, r, {})) {
+    std::int64_t box = static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype));
+    for (std::size_t d = 0; d < t.box.size(); ++d) box = checked_mul(box, t.box[d].count(nullptr, p.tensor(t.tensor).dims[d].constant()));
+    compulsory_ = checked_add(compulsory_, box);
+  }
 }
 
 // Dims that share a loop are summed together; independent groups multiply.

@@ -1,8 +1,6 @@
-#include <cstdlib>
-#include <cstring>
-
 #include "expr/program.h"
 #include "support/error.h"
+#include "support/memory.h"
 
 namespace tilewright {
 
@@ -21,15 +19,8 @@ std::size_t Array::bytes() const {
 
 Array Array::make(DType dtype, std::vector<std::int64_t> dims) {
   Array a{dtype, std::move(dims), nullptr, nullptr};
-  constexpr std::size_t line = 64; // one cache line, and the widest vector
-  const std::size_t bytes = a.bytes();
-  if (bytes > SIZE_MAX / 4)
-    throw Error(Code::memory, "", "an array of " + std::to_string(bytes) + " bytes cannot be had");
-  void* memory = std::aligned_alloc(line, (bytes + line) / line * line);
-  if (!memory) throw Error(Code::memory, "", "an array of " + std::to_string(bytes) + " bytes cannot be had");
-  std::memset(memory, 0, bytes);
-  a.data = static_cast<std::byte*>(memory);
-  a.owner = std::shared_ptr<std::byte[]>(a.data, [](std::byte* p) { std::free(p); });
+  a.owner = zeroed_bytes(a.bytes());
+  a.data = a.owner.get();
   return a;
 }
 

@@ -115,7 +115,7 @@ struct Tensor {
   DType dtype = DType::f32;
   std::vector<Size> dims;
   Kind kind = Kind::intermediate;
-  std::span<const std::byte> data;                    // of a weight, row-major; empty until bound
+  std::span<const std::byte> data;                    // of a weight, row-major, at any address; empty until bound
   std::shared_ptr<const void> owner;                  // keeps data alive
   std::optional<Size> index_of;                       // `index(x)`: an integer tensor whose elements lie in [0, x)
   std::string index_axis;                             // the name x, for printing

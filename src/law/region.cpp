@@ -173,27 +173,47 @@ Or<Region> unify(const Program& p, std::vector<StatementId> set) {
   return std::move(u.region);
 }
 
-Boundary boundary(const Program& p, const Region& r) {
+Readers readers_by_tensor(const Program& p) {
+  Readers readers(p.tensors.size());
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) {
+    const auto id = static_cast<StatementId>(n);
+    auto add = [&](TensorId t) {
+      auto& list = readers[static_cast<std::size_t>(t)];
+      if (list.empty() || list.back() != id) list.push_back(id);
+    };
+    if (const Statement* s = p.statement(id)) for_each_access(*s, [&](const Access& a) { add(a.tensor); });
+    else for (TensorId t : std::get<Opaque>(p.nodes[n]).in) add(t);
+  }
+  return readers;
+}
+
+namespace {
+
+Boundary boundary_of(const Program& p, const Region& r, const Readers& readers) {
   Boundary b;
   auto add = [](std::vector<TensorId>& list, TensorId t) {
     if (std::find(list.begin(), list.end(), t) == list.end()) list.push_back(t);
   };
-  std::set<TensorId> written, needed(p.outputs.begin(), p.outputs.end());
+  std::set<TensorId> written;
   for (StatementId id : r.statements) written.insert(at(p, id).out);
-  for (std::size_t n = 0; n < p.nodes.size(); ++n) {
-    const auto id = static_cast<StatementId>(n);
-    if (r.position(id) >= 0) {
-      for_each_access(at(p, id), [&](const Access& a) {
-        if (!written.count(a.tensor)) add(b.inputs, a.tensor);
-      });
-    } else if (const Statement* s = p.statement(id)) {
-      for_each_access(*s, [&](const Access& a) { needed.insert(a.tensor); });
-    } else {
-      for (TensorId t : std::get<Opaque>(p.nodes[n]).in) needed.insert(t);
-    }
+  for (StatementId id : r.statements)
+    for_each_access(at(p, id), [&](const Access& a) {
+      if (!written.count(a.tensor)) add(b.inputs, a.tensor);
+    });
+  for (StatementId id : r.statements) {
+    const TensorId t = at(p, id).out;
+    const auto& list = readers[static_cast<std::size_t>(t)];
+    const bool needed = std::find(p.outputs.begin(), p.outputs.end(), t) != p.outputs.end() ||
+                        std::any_of(list.begin(), list.end(), [&](StatementId reader) { return r.position(reader) < 0; });
+    add(needed ? b.outputs : b.inner, t);
   }
-  for (StatementId id : r.statements) add(needed.count(at(p, id).out) ? b.outputs : b.inner, at(p, id).out);
   return b;
 }
+
+}  // namespace
+
+Boundary boundary(const Program& p, const Region& r) { return r.bound ? *r.bound : boundary_of(p, r, readers_by_tensor(p)); }
+
+void fix_boundary(const Program& p, const Readers& readers, Region& r) { r.bound = boundary_of(p, r, readers); }
 
 }  // namespace tilewright

@@ -21,11 +21,15 @@ struct Role {
 };
 std::vector<Role> roles(const Program&, StatementId);                    // one an axis of the statement
 
+// Tensors that a region reads from outside, stores for others, and keeps to itself, in order of first appearance.
+struct Boundary { std::vector<TensorId> inputs, outputs, inner; };
+
 struct Region {
   std::vector<StatementId> statements;                                   // convex, in program order
   std::vector<Size> axes;                                                // extents of the region axes
   std::vector<std::string> names;
   std::vector<std::vector<Index>> image;                                 // [statement][its axis]: an index over region axes
+  std::optional<Boundary> bound;                                         // once it was asked for with readers
   int position(StatementId) const;                                       // in `statements`, or -1
 };
 // Unifies the axes of a convex set of statements, or says why it is no region.
@@ -44,9 +48,12 @@ std::vector<std::vector<RegionAxis>> travelling(const Program&, const Region&);
 struct Laws { Or<bool> tile, split, stream, walk, permute, bucket; };
 Laws laws(const Program&, const Region&, RegionAxis);
 
-// Tensors that the region reads from outside, stores for others, and keeps to itself, in order of first appearance.
-struct Boundary { std::vector<TensorId> inputs, outputs, inner; };
+// Looks through the whole program for readers of what the region writes, unless they are known: a planner with many regions makes
+// the readers once, and fixes the boundary of each region that will not change any more.
 Boundary boundary(const Program&, const Region&);
+using Readers = std::vector<std::vector<StatementId>>;                   // by tensor; nodes in program order, opaque ones too
+Readers readers_by_tensor(const Program&);
+void fix_boundary(const Program&, const Readers&, Region&);
 
 // What the contraction inside a statement is: sum over k of a product of two accesses, with the axes sorted by who has them.
 struct Contraction {

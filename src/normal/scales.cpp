@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "expr/evaluate.h"
+#include "support/file.h"
 
 namespace tilewright {
 
@@ -96,6 +97,7 @@ TensorId scaled_weights(Program& p, const Access& weights, const ScalarRef& scal
   const TensorId out = b.statement(w.name, w.dtype, w.dims, body);
   q.outputs = {out};
   Array a = evaluate(q, {}, {}, Evaluation::typed).at(out);
+  release_pages(w.data);      // mostly nobody reads them again
   Tensor t = q.tensor(out);
   t.kind = Kind::weight;
   t.data = {a.data, a.bytes()};

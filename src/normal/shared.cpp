@@ -3,6 +3,7 @@
 
 #include "expr/scalar.h"
 #include "normal/passes.h"
+#include "support/file.h"
 
 namespace tilewright {
 
@@ -143,6 +144,7 @@ Program drop_unused(Program p) {
   for (std::size_t t = 0; t < p.tensors.size(); ++t)
     if (p.tensors[t].kind == Kind::weight && !p.tensors[t].data.empty() && !needed.count(static_cast<TensorId>(t))) {
       p.tensors[t].kind = Kind::intermediate;
+      release_pages(p.tensors[t].data);
       p.tensors[t].data = {};
       p.tensors[t].owner.reset();
     }

@@ -32,12 +32,6 @@ void collect_sources(const Program& p, const KnownTensors& known, TensorId t, st
   }
 }
 
-std::vector<std::byte> copied(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
-
-bool aligned(std::span<const std::byte> bytes, DType d) {
-  return reinterpret_cast<std::uintptr_t>(bytes.data()) % bytes_of(d) == 0;
-}
-
 } // namespace
 
 // ---------------------------------------------------------------------------------------------------- weights
@@ -51,14 +45,9 @@ TensorId Importing::weight(const Tensor& t, const std::string& name) {
     throw Error(Code::model, name,
                 fmt::format("{} bytes of data for {} elements of {}", t.bytes.size(), t.count, name_of(*t.dtype)));
   }
-  TensorId id;
-  if (aligned(t.bytes, *t.dtype)) {
-    id = builder.tensor(name, *t.dtype, {t.dims.begin(), t.dims.end()}, Kind::weight);
-    program.tensor(id).data = t.bytes;
-    program.tensor(id).owner = t.owner;
-  } else {
-    id = builder.weight(name, *t.dtype, t.dims, copied(t.bytes));
-  }
+  const TensorId id = builder.tensor(name, *t.dtype, {t.dims.begin(), t.dims.end()}, Kind::weight);
+  program.tensor(id).data = t.bytes;      // where they lie in the file, at any address
+  program.tensor(id).owner = t.owner;
   if (t.count <= (is_float(*t.dtype) ? known_floats : known_limit)) known[id] = decode(*t.dtype, t.bytes, t.count);
   return id;
 }

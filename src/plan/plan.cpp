@@ -61,6 +61,7 @@ bool runnable(const Program& p, const Grouping& grouping) {
 Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& grouping) {
   const Program& p = *program;
   Plan plan{program, machine, options, {}, choose_layouts(p)};
+  const Readers readers = readers_by_tensor(p);
   std::vector<PlannedKernel> kernels;
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
     if (grouping.groups[g].empty()) continue;
@@ -68,6 +69,7 @@ Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine,
     const auto region = unify(p, grouping.groups[g]);
     TW_ASSERT(static_cast<bool>(region));
     k.region = *region;
+    fix_boundary(p, readers, *k.region);
     k.name = p.tensor(p.statement(k.region->statements.back())->out).name;
     k.schedule = choose_tiles(p, *k.region, machine, options, plan.layouts);
     k.cost = cost(p, *k.region, k.schedule, machine);

@@ -49,13 +49,15 @@ void parse_option(OpenOptions& o, const std::string& key, const std::string& val
     o.session.isa = value;
   } else if (key == "machine") {
     o.session.machine = value;
+  } else if (key == "plan") {
+    o.session.plan = value;
   } else if (key == "without") {
     o.session.without = parse_list(value);
   } else if (key == "program") {
     o.program = value;
   } else {
     throw Error(Code::option, key, "is no option",
-                "options are device, isa, machine, program, size.NAME, threads, without");
+                "options are device, isa, machine, plan, program, size.NAME, threads, without");
   }
 }
 
@@ -189,7 +191,11 @@ Program load_program(const std::string& path, const OpenOptions& o) {
   require_content(file.bytes, path);
   if (format_of(file.bytes) == Format::text) return from_text(text(), path, o);
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) return from_onnx(onnx::read_model(path), o);
+  if (std::filesystem::is_regular_file(path, ignored)) {
+    Program p = from_onnx(onnx::read_model(path), o);
+    for (const Tensor& t : p.tensors) release_mapping(t.data); // the reader has seen all of the file, but nobody needs it yet
+    return p;
+  }
   return from_onnx(onnx::read_model(file.bytes, {}, file.owner), o); // a pipe is read once
 }
 

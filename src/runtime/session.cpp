@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <set>
 
 #include "expr/text.h"
 #include "machine/host.h"
 #include "normal/normal.h"
 #include "runtime/copy.h"
+#include "runtime/plan_file.h"
 #include "support/file.h"
+#include "support/memory.h"
 
 namespace tilewright {
 
@@ -79,6 +83,23 @@ void require_bytes(const Program& p) {
   }
 }
 
+// Kernels read whole elements, but in a model's file weights lie anywhere: those are copied, until they are packed. So are small
+// ones, since a page of a file brings its neighbours with it.
+void copy_weights(Program& p) {
+  constexpr std::size_t small = 1 << 16;
+  std::set<const void*> files;
+  for (Tensor& t : p.tensors) {
+    if (t.kind != Kind::weight || t.data.empty()) continue;
+    if (t.data.size() > small && reinterpret_cast<std::uintptr_t>(t.data.data()) % bytes_of(t.dtype) == 0) continue;
+    const auto copy = zeroed_bytes(t.data.size());
+    std::memcpy(copy.get(), t.data.data(), t.data.size());
+    release_pages(t.data);
+    if (t.data.size() <= small && files.insert(t.owner.get()).second) release_mapping(t.data);
+    t.data = {copy.get(), t.data.size()};
+    t.owner = copy;
+  }
+}
+
 void require_cpu(const Plan& plan) {
   if (plan.machine.target != Target::cpu)
     throw Error(Code::device, plan.machine.name, "a plan for this machine cannot be run here", "leave --machine out");
@@ -94,7 +115,41 @@ std::vector<std::int64_t> dims_of(const Tensor& t) {
 
 Strided dense(const Array& a) { return {a.dtype, a.dims, row_strides(a.dims), a.data}; }
 
+namespace {
+
+// What a plan file is made for holds where the caller asks for nothing else; a caller who does is told.
+SessionOptions with_file(SessionOptions o, const PlanFile& file) {
+  if (o.threads > 0 && o.threads != file.threads)
+    throw Error(Code::option, file.path, fmt::format("is a plan for {} threads, {} are asked for", file.threads, o.threads));
+  if (!o.isa.empty() && o.isa != file.isa)
+    throw Error(Code::option, file.path, fmt::format("is a plan for {}, {} is asked for", file.isa, o.isa));
+  const auto isa_of = [&] {
+    try {
+      return parse_isa(file.isa);
+    } catch (const Error& e) {
+      throw Error(e.code, file.path, e.message, e.hint);
+    }
+  };
+  if (!kernels::available(isa_of()))
+    throw Error(Code::device, file.path, fmt::format("is a plan for {}, which this CPU does not have", file.isa), "plan again here");
+  o.threads = file.threads;
+  o.isa = file.isa;
+  return o;
+}
+
+Plan plan_as_in(const Program& program, const SessionOptions& o, Timing* timing) {
+  const PlanFile file = read_plan_file(o.plan);
+  SessionOptions own = with_file(o, file);
+  own.plan.clear();
+  Plan plan = plan_program(program, own, timing);
+  apply(file, plan, plan.machine);
+  return plan;
+}
+
+}  // namespace
+
 Plan plan_program(const Program& program, const SessionOptions& o, Timing* timing) {
+  if (!o.plan.empty()) return plan_as_in(program, o, timing);
   Stopwatch watch;
   Timing ignored;
   Timing& t = timing ? *timing : ignored;
@@ -114,6 +169,7 @@ Session::Session(const Program& program, const SessionOptions& options)
   Stopwatch watch;
   // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone
+  copy_weights(own);
   executable_ = cpu::compile(plan_, [&](TensorId t) {
     release_pages(own.tensor(t).data);
     own.tensor(t).data = {};

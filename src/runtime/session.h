@@ -16,6 +16,7 @@ struct SessionOptions {
   std::string machine; // name or path of the machine to plan for; empty: this CPU
   Binding sizes;
   std::vector<std::string> without; // passes of normal/ to leave out, by name
+  std::string plan;                 // a plan file to follow (runtime/plan_file.h); threads and isa that are not given are the file's
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

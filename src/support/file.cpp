@@ -119,12 +119,28 @@ Mapping map_file(const std::string& path, Accept accept) {
   return read_all(file.fd, path);
 }
 
+namespace {
+
+// The mapped file that holds these bytes, or nothing. Under the lock.
+std::span<const std::byte> mapping_of(std::span<const std::byte> bytes) {
+  auto it = mappings().sizes.upper_bound(bytes.data());
+  if (it == mappings().sizes.begin()) return {};
+  --it;
+  if (bytes.data() + bytes.size() > it->first + it->second) return {};
+  return {it->first, it->second};
+}
+
+}  // namespace
+
+void release_mapping(std::span<const std::byte> bytes) {
+  const std::lock_guard guard(mappings().lock);
+  const auto all = mapping_of(bytes);
+  if (!all.empty()) ::madvise(const_cast<std::byte*>(all.data()), all.size(), MADV_DONTNEED);
+}
+
 void release_pages(std::span<const std::byte> bytes) {
   const std::lock_guard guard(mappings().lock);
-  auto it = mappings().sizes.upper_bound(bytes.data());
-  if (it == mappings().sizes.begin()) return;
-  --it;
-  if (bytes.data() + bytes.size() > it->first + it->second) return;
+  if (mapping_of(bytes).empty()) return;
   // Whole pages inside the bytes only; the others hold somebody else's data as well.
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto from = (reinterpret_cast<std::uintptr_t>(bytes.data()) + page - 1) / page * page;

@@ -28,6 +28,7 @@ Mapping map_file(const std::string& path, Accept accept = Accept::stream);
 // These bytes will not be needed soon: where they lie in a mapped file their pages leave the process's memory, and come back
 // from the file if they are read after all. Nothing happens to other memory.
 void release_pages(std::span<const std::byte>);
+void release_mapping(std::span<const std::byte>);   // all of the file in which they lie
 std::string read_text(const std::string& path);
 void write_file(const std::string& path, std::string_view bytes);
 

@@ -188,6 +188,32 @@ TEST_F(Scale, ServesManyThreads) {
   EXPECT_EQ(wrong, std::vector<int>(6, 0));
 }
 
+// Threads that open, describe, run and close sessions of their own; errors stay with the thread that made them.
+TEST(Threads, HaveSessionsOfTheirOwn) {
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 6; ++round) {
+        const std::string workers = std::to_string(1 + (t + static_cast<size_t>(round)) % 3);
+        const Opened mine(scale_text, {{"threads", workers.c_str()}});
+        std::vector<float> x(12, static_cast<float>(t + 1)), s{1, 2, 3, 4}, z(3);
+        const tw_tensor in[] = {tensor("X", {3, 4}, x.data()), tensor("s", {4}, s.data())};
+        tw_tensor out = tensor("Z", {3}, z.data());
+        char* json = nullptr;
+        wrong[t] += mine.status != TW_OK || tw_run(mine.s, in, 2, &out, 1, nullptr) != TW_OK;
+        wrong[t] += tw_describe(mine.s, "explain", &json) != TW_OK;
+        tw_free(json);
+        for (float v : z) wrong[t] += v != 10 * static_cast<float>(t + 1);
+        const std::string name = "size.q" + std::to_string(t);
+        const Opened refused(scale_text, {{name.c_str(), "1"}});
+        wrong[t] += refused.status != TW_USAGE || error().find("q" + std::to_string(t)) == std::string::npos;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
 TEST(Open, TellsWhatIsWrong) {
   const auto refused = [](const std::string& text, const std::vector<tw_option>& options, const std::string& part) {
     Opened o(text, options);
@@ -197,7 +223,7 @@ TEST(Open, TellsWhatIsWrong) {
   };
   refused("program p(n)\ninput X[n] : f32\nY[n] = X[m]\noutput Y\n", {}, "text:3:");
   refused("", {}, "is empty");
-  refused(scale_text, {{"colour", "red"}}, "size.NAME, threads, without");
+  refused(scale_text, {{"colour", "red"}}, "plan, program, size.NAME, threads, without");
   refused(scale_text, {{"threads", "many"}}, "'many'");
   refused(scale_text, {{"threads", "-1"}}, "'-1'");
   refused(scale_text, {{"isa", "sse9"}}, "sse9");

@@ -22,9 +22,12 @@ echo "-- pkg-config"
 pc=$(find "$prefix" -name tilewright.pc)
 export PKG_CONFIG_PATH=${pc%/*}
 [ "$(pkg-config --modversion tilewright)" = "$version" ] || fail "pkg-config tells another version"
+"$cxx" -std=c++17 -pedantic -Wall -Wextra -Werror "$here/consumer/consumer.cpp" -o "$scratch/modern" $(pkg-config --cflags --libs tilewright)
 "$cc" -std=c99 -pedantic -Wall -Werror "$here/consumer/consumer.c" -o "$scratch/plain" $(pkg-config --cflags --libs tilewright)
 libdir=$(pkg-config --variable=libdir tilewright)
-[ "$(LD_LIBRARY_PATH=$libdir "$scratch/plain")" = "$version: 6" ] || fail "the C consumer prints something else"
+for program in plain modern; do
+  [ "$(LD_LIBRARY_PATH=$libdir "$scratch/$program")" = "$version: 6" ] || fail "the $program consumer prints something else"
+done
 
 echo "-- what is needed and what is shown"
 library=$libdir/libtilewright.so

@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 
 #include <fmt/format.h>
+
+#include "support/memory.h"
 
 namespace tilewright::cpu {
 
 namespace k = kernels;
 
 Aligned::Aligned(std::size_t size) : bytes(size) {
-  const std::size_t padded = (size + 127) / 64 * 64;
-  owner = std::shared_ptr<std::byte[]>(static_cast<std::byte*>(::operator new[](padded, std::align_val_t{64})),
-                                       [](std::byte* p) { ::operator delete[](p, std::align_val_t{64}); });
+  owner = zeroed_bytes((size + 127) / 64 * 64);
   data = owner.get();
 }
 

@@ -1,0 +1,10 @@
+"""Peak memory of zoo models at their natural sizes: python memory.py MEASURE_MEMORY NAME... ("networks" names all)."""
+
+import subprocess
+import sys
+
+from cases import zoo, zoo_file
+
+names = [n for given in sys.argv[2:] for n in (zoo.NETWORKS if given == "networks" else [given])]
+files = [str(zoo_file(name, zoo.SIZES[name])) for name in names]
+sys.exit(subprocess.run([sys.argv[1], *files]).returncode)
