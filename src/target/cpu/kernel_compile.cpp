@@ -155,10 +155,10 @@ struct KernelCompiler {
         lanes(to, {part == Group::Part::finish ? g.statements : std::vector<int>{g.statements[0]}, part, acc});
       return;
     }
-    leaf_scratch = std::max(leaf_scratch, program->code.scratch_bytes + program->fault_bytes);
+    leaf_scratch = std::max(leaf_scratch, scratch_bytes(*program));
     if (g.part != Group::Part::init && g.part != Group::Part::finish)
       out.leaves.push_back(fmt::format("interpret {} instructions", program->code.instructions.size()));
-    to.push_back({Kernel::Lanes{std::move(*program), p.tensor(statement(g.statements[0]).out).name}, axes(l)});
+    to.push_back({Kernel::Lanes{std::move(*program)}, axes(l)});
   }
 
   static std::string step_names(const std::vector<StepOf>& steps) {
