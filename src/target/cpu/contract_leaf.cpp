@@ -1,11 +1,11 @@
 #include "target/cpu/contract_leaf.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <new>
 
 #include <fmt/format.h>
+
+#include "target/cpu/leaf_loops.h"
 
 namespace tilewright::cpu {
 
@@ -19,8 +19,6 @@ Aligned::Aligned(std::size_t size) : bytes(size) {
 }
 
 namespace {
-
-bool leaf_type(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 
 struct Compiler {
   const k::Kernels& leaf;
@@ -172,7 +170,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   auto steps = epilogue_steps(p, r, nest, statement, maps, in_place);
   if (!steps) return Refused{steps.reason()};
   out.steps = std::move(*steps);
-  if (out.steps.size() > 16) return Refused{"more than 16 steps behind the contraction"};
+  if (out.steps.size() > most_steps) return Refused{"more than 16 steps behind the contraction"};
   auto strides = [&](const std::vector<Index>& at, int of, const Stored& where) { return strides_of(p, r, of, at, where); };
   const auto a = strides(c->a->at, statement, in_place[static_cast<std::size_t>(out.a)]);
   const auto a2 = strides(c->a->at, statement, copied[static_cast<std::size_t>(out.a)]);
@@ -202,69 +200,30 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
                   const std::int64_t* high, std::byte* scratch) {
   const Placement& a = a_copy ? l.copied : l.in_place;
   const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
-  auto extent = [&](RegionAxis x) { return high[x] - low[x]; };
-  k::Contract call;
-  call.m = 1;
-  for (const auto& g : l.rows)
-    for (RegionAxis x : g) call.m *= extent(x);
-  call.n = extent(l.n), call.k = l.k_extent, call.taps = l.taps;
-  if (call.m == 0 || call.n == 0) return;
-  // Rows: a stride where one loop covers them, else a table of offsets an operand.
   std::byte* pack_to = scratch;
-  auto* table = reinterpret_cast<std::int64_t*>(scratch + (l.pack_bytes + 63) / 64 * 64);
-  auto rows = [&](const Strides& s) {
-    if (l.rows.empty()) return k::Rows{0, nullptr};
-    if (l.rows.size() == 1) return k::Rows{s[l.rows[0].back()], nullptr};
-    std::array<Run, 8> runs;
-    TW_ASSERT(l.rows.size() <= runs.size());
-    for (std::size_t i = 0; i < l.rows.size(); ++i) {
-      runs[i] = {1, s[l.rows[i].back()]};
-      for (RegionAxis x : l.rows[i]) runs[i].extent *= extent(x);
-    }
-    offsets(runs.data(), l.rows.size(), table);
-    const k::Rows made{0, table};
-    table += call.m;
-    return made;
-  };
-  call.a_rows = rows(a.strides);
-  call.c_rows = rows(l.c_strides);
+  LeafLoops loops{views, l.rows, l.far, l.steps, low, high, reinterpret_cast<std::int64_t*>(scratch + (l.pack_bytes + 63) / 64 * 64)};
+  k::Contract call;
+  call.m = loops.row_count(), call.n = loops.extent(l.n), call.k = l.k_extent, call.taps = l.taps;
+  if (call.m == 0 || call.n == 0) return;
+  call.a_rows = loops.rows(a.strides);
+  call.c_rows = loops.rows(l.c_strides);
   call.a_type = l.a_type, call.b_type = l.packed_type, call.c_type = l.c_type;
   call.a_k = l.k.empty() ? 0 : a.strides[l.k[0]];
   call.tap_offset = a.taps.data();
   call.c_n = l.c_strides[l.n];
-  std::array<k::EpilogueStep, 16> steps;
-  for (std::size_t i = 0; i < l.steps.size(); ++i) {
-    const StepOf& s = l.steps[i];
-    steps[i] = {s.op, nullptr, s.dtype, {}, 0, s.a, s.b};
-    if (s.buffer < 0) continue;
-    steps[i].rows = rows(s.strides);
-    steps[i].column = s.strides[l.n];
-  }
-  call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
-
-  std::int64_t point_axes[32];
-  const std::size_t axes = l.c_strides.axis.size();
-  TW_ASSERT(axes <= 32);
-  std::memcpy(point_axes, low, axes * sizeof(std::int64_t));
-  for (RegionAxis x : l.far)
-    if (extent(x) == 0) return;
-  auto address = [&](BufferId b, const Strides& s, DType t) {
-    return views[static_cast<std::size_t>(b)].origin + s.at(point_axes) * static_cast<std::int64_t>(bytes_of(t));
-  };
-  for (bool more = true; more;) {
-    call.a = a_origin + a.strides.at(point_axes) * static_cast<std::int64_t>(bytes_of(l.a_type));
-    call.c = address(l.c, l.c_strides, l.c_type);
-    for (std::size_t i = 0; i < l.steps.size(); ++i)
-      if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);
+  call.epilogue = loops.set_steps(l.n);
+  loops.each(l.c_strides.axis.size(), [&](const std::int64_t* point) {
+    call.a = a_origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
+    call.c = loops.address(l.c, l.c_strides, l.c_type, point);
     if (l.packed) {
       std::int64_t from = low[l.n] / leaf.nr * l.taps * l.k_extent * leaf.nr;
-      for (std::size_t i = 0; i < l.far.size(); ++i) from += point_axes[l.far[i]] * l.packed_far[i];
+      for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
       call.b = l.packed->data + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
     } else {
       leaf.pack_b({.n = call.n,
-                   .k = l.k_extent,
+                   .k = call.k,
                    .taps = l.taps,
-                   .src = address(l.b, l.b_strides, l.b_type),
+                   .src = loops.address(l.b, l.b_strides, l.b_type, point),
                    .src_type = l.b_type,
                    .b_k = l.k.empty() ? 0 : l.b_strides[l.k[0]],
                    .b_n = l.b_strides[l.n],
@@ -274,13 +233,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
       call.b = pack_to;
     }
     leaf.contract(call);
-    more = false;
-    for (std::size_t i = l.far.size(); i-- > 0 && !more;) {
-      std::int64_t& x = point_axes[l.far[i]];
-      if (++x < high[l.far[i]]) more = true;
-      else x = low[l.far[i]];
-    }
-  }
+  });
 }
 
 }  // namespace tilewright::cpu
