@@ -42,7 +42,8 @@ struct Compiler {
     return -1;
   }
 
-  // The inner k: the longest axis along which a is contiguous, else the longest at all. The others become taps.
+  // The inner k: the longest axis along which a is contiguous, else the longest at all. The others become taps; of a stream,
+  // whose turns see a part of them, loops around the call, each of which adds to c.
   void choose_k(const Contraction& c) {
     std::vector<RegionAxis> axes;
     for (AxisId a : c.k)
@@ -62,6 +63,12 @@ struct Compiler {
       if (i == best) {
         out.k = {groups[i].back()};
         out.k_extent = n;
+        out.k_outer = groups[i].front();
+        out.k_inner = n / extent(out.k_outer);
+        continue;
+      }
+      if (out.accumulate) {
+        out.far.insert(out.far.end(), groups[i].begin(), groups[i].end());
         continue;
       }
       a_runs.push_back({n, out.in_place.strides[groups[i].back()]});
@@ -144,7 +151,8 @@ struct Compiler {
 
 Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, const Region& r, const Nest& nest, int statement,
                                   const std::vector<int>& maps, const std::vector<Stored>& in_place, const std::vector<Stored>& copied,
-                                  const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile) {
+                                  const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile,
+                                  BufferId accumulator) {
   const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
   const Or<Contraction> c = contraction(p, s);
   if (!c) return Refused{c.reason()};
@@ -153,7 +161,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   for (const Index& i : r.image[static_cast<std::size_t>(statement)])
     if (!plain_axis(i)) return Refused{"an axis of the contraction is no axis of the region"};
   for (AxisId x : c->k)
-    if (tiled[static_cast<std::size_t>(*plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(x)]))])
+    if (accumulator < 0 && tiled[static_cast<std::size_t>(*plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(x)]))])
       return Refused{"the contraction is streamed"};
   Compiler comp{leaf, p, r, nest, statement, tiled, full_tile, {}};
   ContractLeaf& out = comp.out;
@@ -161,7 +169,8 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   out.b = comp.buffer_of(c->b->tensor);
   const int last = maps.empty() ? statement : maps.back();
   const Statement& final = *p.statement(r.statements[static_cast<std::size_t>(last)]);
-  out.c = comp.buffer_of(final.out);
+  out.accumulate = accumulator >= 0;
+  out.c = out.accumulate ? accumulator : comp.buffer_of(final.out);
   out.a_type = in_place[static_cast<std::size_t>(out.a)].dtype;
   out.b_type = in_place[static_cast<std::size_t>(out.b)].dtype;
   out.c_type = stored.dtype;
@@ -203,7 +212,12 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
   std::byte* pack_to = scratch;
   LeafLoops loops{views, l.rows, l.far, l.steps, low, high, reinterpret_cast<std::int64_t*>(scratch + (l.pack_bytes + 63) / 64 * 64)};
   k::Contract call;
-  call.m = loops.row_count(), call.n = loops.extent(l.n), call.k = l.k_extent, call.taps = l.taps;
+  call.m = loops.row_count(), call.n = loops.extent(l.n), call.taps = l.taps;
+  call.k = l.k_outer < 0 ? 1 : loops.extent(l.k_outer) * l.k_inner;
+  call.accumulate = l.accumulate;
+  // A turn of a stream reads some rows of each packed panel.
+  const std::int64_t first_k = l.packed && l.accumulate && l.k_outer >= 0 ? low[l.k_outer] * l.k_inner * leaf.nr : 0;
+  if (l.packed) call.b_panel = l.taps * l.k_extent * leaf.nr;
   if (call.m == 0 || call.n == 0) return;
   call.a_rows = loops.rows(a.strides);
   call.c_rows = loops.rows(l.c_strides);
@@ -216,7 +230,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
     call.a = a_origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
     call.c = loops.address(l.c, l.c_strides, l.c_type, point);
     if (l.packed) {
-      std::int64_t from = low[l.n] / leaf.nr * l.taps * l.k_extent * leaf.nr;
+      std::int64_t from = first_k + low[l.n] / leaf.nr * call.b_panel;
       for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
       call.b = l.packed->data + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
     } else {
