@@ -1,12 +1,10 @@
 #include "target/cpu/contract_leaf.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "support/memory.h"
+#include "target/cpu/leaf_loops.h"
 
 namespace tilewright::cpu {
 
@@ -18,8 +16,6 @@ Aligned::Aligned(std::size_t size) : bytes(size) {
 }
 
 namespace {
-
-bool leaf_type(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 
 struct Compiler {
   const k::Kernels& leaf;
@@ -43,7 +39,8 @@ struct Compiler {
     return -1;
   }
 
-  // The inner k: the longest axis along which a is contiguous, else the longest at all. The others become taps.
+  // The inner k: the longest axis along which a is contiguous, else the longest at all. The others become taps; of a stream,
+  // whose turns see a part of them, loops around the call, each of which adds to c.
   void choose_k(const Contraction& c) {
     std::vector<RegionAxis> axes;
     for (AxisId a : c.k)
@@ -63,6 +60,12 @@ struct Compiler {
       if (i == best) {
         out.k = {groups[i].back()};
         out.k_extent = n;
+        out.k_outer = groups[i].front();
+        out.k_inner = n / extent(out.k_outer);
+        continue;
+      }
+      if (out.accumulate) {
+        out.far.insert(out.far.end(), groups[i].begin(), groups[i].end());
         continue;
       }
       a_runs.push_back({n, out.in_place.strides[groups[i].back()]});
@@ -145,7 +148,8 @@ struct Compiler {
 
 Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, const Region& r, const Nest& nest, int statement,
                                   const std::vector<int>& maps, const std::vector<Stored>& in_place, const std::vector<Stored>& copied,
-                                  const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile) {
+                                  const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile,
+                                  BufferId accumulator) {
   const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
   const Or<Contraction> c = contraction(p, s);
   if (!c) return Refused{c.reason()};
@@ -154,7 +158,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   for (const Index& i : r.image[static_cast<std::size_t>(statement)])
     if (!plain_axis(i)) return Refused{"an axis of the contraction is no axis of the region"};
   for (AxisId x : c->k)
-    if (tiled[static_cast<std::size_t>(*plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(x)]))])
+    if (accumulator < 0 && tiled[static_cast<std::size_t>(*plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(x)]))])
       return Refused{"the contraction is streamed"};
   Compiler comp{leaf, p, r, nest, statement, tiled, full_tile, {}};
   ContractLeaf& out = comp.out;
@@ -162,7 +166,8 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   out.b = comp.buffer_of(c->b->tensor);
   const int last = maps.empty() ? statement : maps.back();
   const Statement& final = *p.statement(r.statements[static_cast<std::size_t>(last)]);
-  out.c = comp.buffer_of(final.out);
+  out.accumulate = accumulator >= 0;
+  out.c = out.accumulate ? accumulator : comp.buffer_of(final.out);
   out.a_type = in_place[static_cast<std::size_t>(out.a)].dtype;
   out.b_type = in_place[static_cast<std::size_t>(out.b)].dtype;
   out.c_type = stored.dtype;
@@ -171,7 +176,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   auto steps = epilogue_steps(p, r, nest, statement, maps, in_place);
   if (!steps) return Refused{steps.reason()};
   out.steps = std::move(*steps);
-  if (out.steps.size() > 16) return Refused{"more than 16 steps behind the contraction"};
+  if (out.steps.size() > most_steps) return Refused{"more than 16 steps behind the contraction"};
   auto strides = [&](const std::vector<Index>& at, int of, const Stored& where) { return strides_of(p, r, of, at, where); };
   const auto a = strides(c->a->at, statement, in_place[static_cast<std::size_t>(out.a)]);
   const auto a2 = strides(c->a->at, statement, copied[static_cast<std::size_t>(out.a)]);
@@ -201,69 +206,35 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
                   const std::int64_t* high, std::byte* scratch) {
   const Placement& a = a_copy ? l.copied : l.in_place;
   const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
-  auto extent = [&](RegionAxis x) { return high[x] - low[x]; };
-  k::Contract call;
-  call.m = 1;
-  for (const auto& g : l.rows)
-    for (RegionAxis x : g) call.m *= extent(x);
-  call.n = extent(l.n), call.k = l.k_extent, call.taps = l.taps;
-  if (call.m == 0 || call.n == 0) return;
-  // Rows: a stride where one loop covers them, else a table of offsets an operand.
   std::byte* pack_to = scratch;
-  auto* table = reinterpret_cast<std::int64_t*>(scratch + (l.pack_bytes + 63) / 64 * 64);
-  auto rows = [&](const Strides& s) {
-    if (l.rows.empty()) return k::Rows{0, nullptr};
-    if (l.rows.size() == 1) return k::Rows{s[l.rows[0].back()], nullptr};
-    std::array<Run, 8> runs;
-    TW_ASSERT(l.rows.size() <= runs.size());
-    for (std::size_t i = 0; i < l.rows.size(); ++i) {
-      runs[i] = {1, s[l.rows[i].back()]};
-      for (RegionAxis x : l.rows[i]) runs[i].extent *= extent(x);
-    }
-    offsets(runs.data(), l.rows.size(), table);
-    const k::Rows made{0, table};
-    table += call.m;
-    return made;
-  };
-  call.a_rows = rows(a.strides);
-  call.c_rows = rows(l.c_strides);
+  LeafLoops loops{views, l.rows, l.far, l.steps, low, high, reinterpret_cast<std::int64_t*>(scratch + (l.pack_bytes + 63) / 64 * 64)};
+  k::Contract call;
+  call.m = loops.row_count(), call.n = loops.extent(l.n), call.taps = l.taps;
+  call.k = l.k_outer < 0 ? 1 : loops.extent(l.k_outer) * l.k_inner;
+  call.accumulate = l.accumulate;
+  // A turn of a stream reads some rows of each packed panel.
+  const std::int64_t first_k = l.packed && l.accumulate && l.k_outer >= 0 ? low[l.k_outer] * l.k_inner * leaf.nr : 0;
+  if (l.packed) call.b_panel = l.taps * l.k_extent * leaf.nr;
+  if (call.m == 0 || call.n == 0) return;
+  call.a_rows = loops.rows(a.strides);
+  call.c_rows = loops.rows(l.c_strides);
   call.a_type = l.a_type, call.b_type = l.packed_type, call.c_type = l.c_type;
   call.a_k = l.k.empty() ? 0 : a.strides[l.k[0]];
   call.tap_offset = a.taps.data();
   call.c_n = l.c_strides[l.n];
-  std::array<k::EpilogueStep, 16> steps;
-  for (std::size_t i = 0; i < l.steps.size(); ++i) {
-    const StepOf& s = l.steps[i];
-    steps[i] = {s.op, nullptr, s.dtype, {}, 0, s.a, s.b};
-    if (s.buffer < 0) continue;
-    steps[i].rows = rows(s.strides);
-    steps[i].column = s.strides[l.n];
-  }
-  call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
-
-  std::int64_t point_axes[32];
-  const std::size_t axes = l.c_strides.axis.size();
-  TW_ASSERT(axes <= 32);
-  std::memcpy(point_axes, low, axes * sizeof(std::int64_t));
-  for (RegionAxis x : l.far)
-    if (extent(x) == 0) return;
-  auto address = [&](BufferId b, const Strides& s, DType t) {
-    return views[static_cast<std::size_t>(b)].origin + s.at(point_axes) * static_cast<std::int64_t>(bytes_of(t));
-  };
-  for (bool more = true; more;) {
-    call.a = a_origin + a.strides.at(point_axes) * static_cast<std::int64_t>(bytes_of(l.a_type));
-    call.c = address(l.c, l.c_strides, l.c_type);
-    for (std::size_t i = 0; i < l.steps.size(); ++i)
-      if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);
+  call.epilogue = loops.set_steps(l.n);
+  loops.each(l.c_strides.axis.size(), [&](const std::int64_t* point) {
+    call.a = a_origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
+    call.c = loops.address(l.c, l.c_strides, l.c_type, point);
     if (l.packed) {
-      std::int64_t from = low[l.n] / leaf.nr * l.taps * l.k_extent * leaf.nr;
-      for (std::size_t i = 0; i < l.far.size(); ++i) from += point_axes[l.far[i]] * l.packed_far[i];
+      std::int64_t from = first_k + low[l.n] / leaf.nr * call.b_panel;
+      for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
       call.b = l.packed->data + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
     } else {
       leaf.pack_b({.n = call.n,
-                   .k = l.k_extent,
+                   .k = call.k,
                    .taps = l.taps,
-                   .src = address(l.b, l.b_strides, l.b_type),
+                   .src = loops.address(l.b, l.b_strides, l.b_type, point),
                    .src_type = l.b_type,
                    .b_k = l.k.empty() ? 0 : l.b_strides[l.k[0]],
                    .b_n = l.b_strides[l.n],
@@ -273,13 +244,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
       call.b = pack_to;
     }
     leaf.contract(call);
-    more = false;
-    for (std::size_t i = l.far.size(); i-- > 0 && !more;) {
-      std::int64_t& x = point_axes[l.far[i]];
-      if (++x < high[l.far[i]]) more = true;
-      else x = low[l.far[i]];
-    }
-  }
+  });
 }
 
 }  // namespace tilewright::cpu

@@ -25,11 +25,14 @@ struct ContractLeaf {
   Placement in_place, copied;                     // of a
   Strides b_strides, c_strides;
   std::vector<std::int64_t> b_taps;
-  std::vector<RegionAxis> far;                    // loops around the call: batch axes and further n axes
+  std::vector<RegionAxis> far;                    // loops around the call: batch axes, further n axes, further k axes of a stream
   std::vector<std::vector<RegionAxis>> rows;      // merged m axes, outermost first
   RegionAxis n = -1;
   std::vector<RegionAxis> k;                      // one, or none (extent 1)
   std::int64_t k_extent = 1, taps = 1, n_extent = 1;
+  RegionAxis k_outer = -1;                        // of the merged k axes the first, which alone a stream cuts; -1: none
+  std::int64_t k_inner = 1;                       // products in a step of it
+  bool accumulate = false;                        // onto c
   std::vector<StepOf> steps;
   std::shared_ptr<const Aligned> packed;          // of a weight: [far axes of b][panels][taps * k][nr]
   std::vector<std::int64_t> packed_far;           // elements a step of each far axis moves in `packed`
@@ -38,10 +41,11 @@ struct ContractLeaf {
 };
 
 // Refused if the operands' dtypes or the epilogue are not the leaf's. `out` is the statement whose result is stored: the
-// contraction itself or the last of the maps. n_tile: columns of a full tile.
+// contraction itself or the last of the maps. accumulator: not -1 inside a stream over reduced axes: the f32 scratch to which
+// each turn adds its share (then there are no maps).
 Or<ContractLeaf> compile_contract(const kernels::Kernels&, const Program&, const Region&, const Nest&, int statement,
                                   const std::vector<int>& maps, const std::vector<Stored>& in_place, const std::vector<Stored>& copied,
-                                  const Stored& out, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile);
+                                  const Stored& out, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile, BufferId accumulator = -1);
 
 std::int64_t scratch_bytes(const ContractLeaf&);
 // a_copy: the origin of the tile's own copy of a, or null: in place.

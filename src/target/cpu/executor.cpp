@@ -78,7 +78,7 @@ struct Execution {
   const std::atomic<bool>* cancelled;
   int workers;
   Barrier barrier;
-  std::atomic<const std::string*> fault{nullptr};
+  std::atomic<const LaneProgram::Fault*> fault{nullptr};
   std::exception_ptr opaque_error{};
   // The kernel after which to stop: a fault of one worker must not let another miss the barrier behind that kernel.
   std::atomic<std::size_t> stop{SIZE_MAX};
@@ -120,7 +120,7 @@ struct Execution {
         const Kernel& kernel = exe.kernels[n];
         const std::int64_t from = kernel.tiles * w / workers, to = kernel.tiles * (w + 1) / workers;
         for (std::int64_t t = from; t < to && !wanted_to_end(n); ++t)
-          if (const std::string* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
+          if (const LaneProgram::Fault* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
             fault = bad;
             stop = n;
           }
@@ -139,6 +139,12 @@ struct Execution {
   }
 };
 
+[[noreturn]] void raise(const LaneProgram::Fault& fault) {
+  if (fault.cause == LaneProgram::Cause::division)
+    throw Error(Code::input, fault.where, "an integer is divided by zero", "leave such points out with `where`, or choose with `select`");
+  throw Error(Code::bounds, fault.where, "an element of an index tensor is out of range", "give the access an `else` value, or check the input");
+}
+
 }  // namespace
 
 void run(const Plan& plan, const Executable& exe, Pool& pool, std::byte* const* tensors, std::byte* scratch, double* seconds,
@@ -146,8 +152,7 @@ void run(const Plan& plan, const Executable& exe, Pool& pool, std::byte* const* 
   Execution r{plan, exe, tensors, scratch, seconds, cancelled, pool.size(), Barrier(pool.size())};
   pool.run([&](int w) { r.worker(w); });
   if (r.opaque_error) std::rethrow_exception(r.opaque_error);
-  if (const std::string* where = r.fault.load())
-    throw Error(Code::bounds, *where, "an element of an index tensor is out of range", "give the access an `else` value, or check the input");
+  if (const LaneProgram::Fault* fault = r.fault.load()) raise(*fault);
   if (cancelled && cancelled->load()) throw Error(Code::interrupted, "", "interrupted");
 }
 

@@ -14,7 +14,7 @@ struct Kernel {
   struct Stream { Loop loop; std::vector<Step> body; };
   // Where a leaf's own axes run in a tile, clipped to [0, extent).
   struct Axis { Span span; std::int64_t extent; };
-  struct Lanes { LaneProgram program; std::string where; };             // where: for the message of an index out of range
+  struct Lanes { LaneProgram program; };
   struct Contract { ContractLeaf leaf; };
   struct Window { WindowLeaf leaf; };
   struct Step { std::variant<Stream, Lanes, Contract, Window> op; std::vector<Axis> axes; };
@@ -44,8 +44,8 @@ struct Kernel {
 
 Kernel compile_kernel(const kernels::Kernels&, const Program&, const Region&, const Nest&, const std::vector<DimOrder>& layouts);
 
-// Runs one tile. tensors: base addresses by tensor id. scratch: kernel.scratch bytes, aligned to 64. Returns null, or the name
-// of a statement where an element of an index tensor was out of range.
-const std::string* run_tile(const kernels::Kernels&, const Kernel&, std::int64_t tile, std::byte* const* tensors, std::byte* scratch);
+// Runs one tile. tensors: base addresses by tensor id. scratch: kernel.scratch bytes, aligned to 64. Returns null, or what
+// went wrong.
+const LaneProgram::Fault* run_tile(const kernels::Kernels&, const Kernel&, std::int64_t tile, std::byte* const* tensors, std::byte* scratch);
 
 }  // namespace tilewright::cpu

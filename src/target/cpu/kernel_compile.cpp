@@ -155,10 +155,10 @@ struct KernelCompiler {
         lanes(to, {part == Group::Part::finish ? g.statements : std::vector<int>{g.statements[0]}, part, acc});
       return;
     }
-    leaf_scratch = std::max(leaf_scratch, program->code.scratch_bytes + program->fault_bytes);
+    leaf_scratch = std::max(leaf_scratch, scratch_bytes(*program));
     if (g.part != Group::Part::init && g.part != Group::Part::finish)
       out.leaves.push_back(fmt::format("interpret {} instructions", program->code.instructions.size()));
-    to.push_back({Kernel::Lanes{std::move(*program), p.tensor(statement(g.statements[0]).out).name}, axes(l)});
+    to.push_back({Kernel::Lanes{std::move(*program)}, axes(l)});
   }
 
   static std::string step_names(const std::vector<StepOf>& steps) {
@@ -184,15 +184,11 @@ struct KernelCompiler {
       together.insert(together.begin(), i);
       const Points l = points(together);
       auto made = compile(l, together, Stored{result.dtype, result.stride});
-      if (made && !covers_edges(*made) && made_access(i, made->a).otherwise && out.places[static_cast<std::size_t>(made->a)].scratch)
-        made = Refused{"an operand that the kernel itself makes hangs over its edge"};
+      if (made && !covers_edges(*made) && hangs_over(i, made->a)) made = Refused{"an operand that the kernel itself makes hangs over its edge"};
       if (made) {
         if (result.scratch && result.offset < 0) result.offset = reserve(elements(result), result.dtype);
         if (!covers_edges(*made)) pad(made->a, made_access(i, made->a));
-        leaf_scratch = std::max(leaf_scratch, scratch_bytes(*made));
-        if (made->packed) out.packed_bytes += static_cast<std::int64_t>(made->packed->bytes);
-        out.leaves.push_back(describe(*made));
-        to.push_back({Leaf{std::move(*made)}, axes(l)});
+        add_leaf<Leaf>(to, std::move(*made), l);
         std::vector<int> rest(group.begin() + 1 + static_cast<std::ptrdiff_t>(maps.size()), group.end());
         if (!rest.empty()) lanes(to, {rest, Group::Part::whole, -1});
         return true;
@@ -204,13 +200,38 @@ struct KernelCompiler {
     return false;
   }
 
+  template <class Step, class Leaf> void add_leaf(std::vector<Kernel::Step>& to, Leaf made, const Points& l) {
+    leaf_scratch = std::max(leaf_scratch, scratch_bytes(made));
+    if (made.packed) out.packed_bytes += static_cast<std::int64_t>(made.packed->bytes);
+    out.leaves.push_back(describe(made));
+    to.push_back({Step{std::move(made)}, axes(l)});
+  }
+
+  // A contraction in a turn of a stream over its reduced axes: the leaf adds to the accumulator.
+  bool streamed_contraction(std::vector<Kernel::Step>& to, const Compute& c, BufferId accumulator) {
+    if (c.kind != Compute::Kind::contract) return false;
+    const int i = position(c);
+    prepare_copy(i);
+    const Points l = points({i});
+    const Kernel::Place& sum = out.places[static_cast<std::size_t>(accumulator)];
+    auto made = compile_contract(leaf, p, l.region, nest, positions(l, {i})[0], {}, stored(false), stored(true),
+                                 Stored{sum.dtype, sum.stride}, l.tiled, l.full, accumulator);
+    if (!made || hangs_over(i, made->a)) return false;
+    pad(made->a, made_access(i, made->a));
+    add_leaf<Kernel::Contract>(to, std::move(*made), l);
+    return true;
+  }
+
+  bool hangs_over(int i, BufferId a) const { return made_access(i, a).otherwise && out.places[static_cast<std::size_t>(a)].scratch; }
+
   // Whether the leaf itself leaves out what lies outside the tensor.
   static bool covers_edges(const ContractLeaf&) { return false; }
   static bool covers_edges(const WindowLeaf& l) { return !l.slides.empty(); }
 
   static std::string describe(const ContractLeaf& l) {
-    return fmt::format("contract n {} k {}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "",
-                       l.packed ? "" : " packed in each tile", l.steps.empty() ? "" : ": " + step_names(l.steps));
+    return fmt::format("contract n {} k {}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "",
+                       l.packed ? "" : " packed in each tile",
+                       l.accumulate ? " streamed" : "", l.steps.empty() ? "" : ": " + step_names(l.steps));
   }
   static std::string describe(const WindowLeaf& l) {
     return fmt::format("window lanes {} taps {}{}", l.lane_extent, l.taps, l.steps.empty() ? "" : ": " + step_names(l.steps));
@@ -275,7 +296,7 @@ struct KernelCompiler {
       } else if (const Compute* c = std::get_if<Compute>(&nodes[n].op)) {
         const int i = position(*c);
         if (accumulators.count(i)) {
-          lanes(to, {{i}, Group::Part::accumulate, accumulators.at(i)});
+          if (!streamed_contraction(to, *c, accumulators.at(i))) lanes(to, {{i}, Group::Part::accumulate, accumulators.at(i)});
           continue;
         }
         const std::vector<int> group = group_at(nodes, n, i);

@@ -100,7 +100,7 @@ struct TileRun {
     run(leaf, l, views, copy_padded(l.a), low.data(), high.data(), leaf_scratch);
   }
 
-  const std::string* steps(const std::vector<Kernel::Step>& list) {
+  const LaneProgram::Fault* steps(const std::vector<Kernel::Step>& list) {
     for (const Kernel::Step& s : list) {
       for (std::size_t a = 0; a < s.axes.size(); ++a) {
         low[a] = std::max<std::int64_t>(s.axes[a].span.low.at(variables.data()), 0);
@@ -109,20 +109,20 @@ struct TileRun {
       if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) fast(c->leaf, run_contract);
       else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) fast(w->leaf, run_window);
       else if (const auto* l = std::get_if<Kernel::Lanes>(&s.op)) {
-        if (!run_lanes(leaf, l->program, views, low.data(), high.data(), leaf_scratch)) return &l->where;
-      } else if (const std::string* bad = stream(std::get<Kernel::Stream>(s.op))) {
+        if (const auto* bad = run_lanes(leaf, l->program, views, low.data(), high.data(), leaf_scratch)) return bad;
+      } else if (const LaneProgram::Fault* bad = stream(std::get<Kernel::Stream>(s.op))) {
         return bad;
       }
     }
     return nullptr;
   }
 
-  const std::string* stream(const Kernel::Stream& s) {
+  const LaneProgram::Fault* stream(const Kernel::Stream& s) {
     for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
       variables[2 * static_cast<std::size_t>(s.loop.step)] = at;
       variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = std::min(at + s.loop.size, s.loop.extent);
       for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
-      if (const std::string* bad = steps(s.body)) return bad;
+      if (const LaneProgram::Fault* bad = steps(s.body)) return bad;
     }
     return nullptr;
   }
@@ -130,7 +130,7 @@ struct TileRun {
 
 }  // namespace
 
-const std::string* run_tile(const k::Kernels& leaf, const Kernel& kernel, std::int64_t tile, std::byte* const* tensors, std::byte* scratch) {
+const LaneProgram::Fault* run_tile(const k::Kernels& leaf, const Kernel& kernel, std::int64_t tile, std::byte* const* tensors, std::byte* scratch) {
   thread_local std::vector<View> views;
   views.resize(kernel.places.size());
   TileRun run{leaf, kernel, tensors, scratch, scratch + kernel.leaf_scratch, views, {}, {}, {}};

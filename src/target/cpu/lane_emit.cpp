@@ -1,8 +1,10 @@
 #include "target/cpu/lane_emit.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace tilewright::cpu {
 
@@ -63,6 +65,16 @@ k::Op kernel_op(Op op) {
   }
 }
 
+// The type that an operator's arguments are computed in.
+DType argument_type(const Scalar& s) {
+  if (is_logical(s.op)) return DType::boolean;
+  if (is_comparison(s.op)) return compute_type(promote(s.args[0]->dtype, s.args[1]->dtype));
+  if (s.op == Op::is_nan || s.op == Op::is_inf) return compute_type(s.args[0]->dtype);
+  return s.dtype;
+}
+
+}  // namespace
+
 DType dtype_of(k::Type t) {
   switch (t) {
     case k::Type::f32: return DType::f32;
@@ -73,39 +85,6 @@ DType dtype_of(k::Type t) {
   }
   return DType::f32;
 }
-
-// The type that an operator's arguments are computed in.
-DType argument_type(const Scalar& s) {
-  if (is_logical(s.op)) return DType::boolean;
-  if (is_comparison(s.op)) return compute_type(promote(s.args[0]->dtype, s.args[1]->dtype));
-  if (s.op == Op::is_nan || s.op == Op::is_inf) return compute_type(s.args[0]->dtype);
-  return s.dtype;
-}
-
-double lowest(DType t, bool highest, std::int64_t* integer) {
-  *integer = t == DType::i64 ? (highest ? INT64_MAX : INT64_MIN) : t == DType::i32 ? (highest ? INT32_MAX : INT32_MIN) : highest;
-  return highest ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
-}
-
-K combine_op(Reducer r) {
-  switch (r) {
-    case Reducer::sum: return K::add;
-    case Reducer::prod: return K::mul;
-    case Reducer::max: return K::max;
-    case Reducer::min: return K::min;
-    case Reducer::any: return K::bit_or;
-    default: return K::bit_and;
-  }
-}
-
-bool pair(Reducer r) { return r == Reducer::argmax || r == Reducer::argmin; }
-
-DType accumulator_type(const Statement& s) {
-  if (s.reducer == Reducer::any || s.reducer == Reducer::all) return DType::boolean;
-  return compute_type(s.body->dtype);
-}
-
-}  // namespace
 
 std::vector<k::Instruction>& LaneEmitter::code() {
   switch (section_) {
@@ -148,12 +127,25 @@ LaneEmitter::Register LaneEmitter::emit_as(const ScalarRef& s, DType compute) {
   return have == k::register_type(compute) ? a : convert(a, have, compute);
 }
 
+// A value is made once in a section, but what went wrong in it counts wherever it is used.
 LaneEmitter::Register LaneEmitter::emit(const ScalarRef& s) {
-  const auto seen = known_[section_].find(s.get());
-  if (seen != known_[section_].end()) return seen->second;
-  const Register r = emit_node(s);
-  known_[section_][s.get()] = r;
-  return r;
+  auto& known = known_[section_];
+  auto seen = known.find(s.get());
+  if (seen == known.end()) {
+    const Faults outer = std::exchange(faults_, no_faults);
+    const Register r = emit_node(s);
+    seen = known.emplace(s.get(), Known{r, faults_}).first;
+    faults_ = outer;
+  }
+  add_faults(seen->second.faults);
+  return seen->second.value;
+}
+
+// A value that is not always used: the caller adds its faults where it is.
+std::pair<LaneEmitter::Register, LaneEmitter::Faults> LaneEmitter::emit_apart(const ScalarRef& s, DType compute) {
+  const Faults outer = std::exchange(faults_, no_faults);
+  const Register r = emit_as(s, compute);
+  return {r, std::exchange(faults_, outer)};
 }
 
 LaneEmitter::Register LaneEmitter::emit_node(const ScalarRef& s) {
@@ -173,22 +165,121 @@ LaneEmitter::Register LaneEmitter::emit_node(const ScalarRef& s) {
       const Register a = emit(s->args[0]);
       return convert(a, program.registers[static_cast<std::size_t>(a)], s->dtype);
     }
-    case Op::select: {
-      const Register c = emit_as(s->args[0], DType::boolean), a = emit_as(s->args[1], s->dtype), b = emit_as(s->args[2], s->dtype);
-      const Register r = fresh(k::register_type(s->dtype));
-      code().push_back(k::select(k::register_type(s->dtype), r, c, a, b));
-      return r;
-    }
+    case Op::select: return selection(*s);
     default: break;
   }
-  const DType of = argument_type(*s);
-  const k::Type t = k::register_type(of);
-  const Register a = emit_as(s->args[0], of);
-  const Register b = s->args.size() > 1 ? emit_as(s->args[1], of) : -1;
-  const bool flag = is_comparison(s->op) || is_logical(s->op) || s->op == Op::is_nan || s->op == Op::is_inf;
-  const Register r = fresh(flag ? k::Type::b8 : t);
-  code().push_back(b < 0 ? k::unary(kernel_op(s->op), t, r, a) : k::binary(kernel_op(s->op), t, r, a, b));
+  return operation(*s);
+}
+
+LaneEmitter::Register LaneEmitter::selection(const Scalar& s) {
+  const Register c = emit_as(s.args[0], DType::boolean);
+  const auto [a, if_true] = emit_apart(s.args[1], s.dtype);
+  const auto [b, if_false] = emit_apart(s.args[2], s.dtype);
+  add_faults(if_true, c);
+  add_faults_outside(if_false, c);
+  const k::Type t = k::register_type(s.dtype);
+  const Register r = fresh(t);
+  code().push_back(k::select(t, r, c, a, b));
   return r;
+}
+
+LaneEmitter::Register LaneEmitter::operation(const Scalar& s) {
+  const DType of = argument_type(s);
+  const k::Type t = k::register_type(of);
+  const Register a = emit_as(s.args[0], of);
+  Register b = -1;
+  if (s.args.size() > 1) {
+    const auto [right, right_faults] = emit_apart(s.args[1], of);
+    b = right;
+    // `and` and `or` do not look at their right side where the left side has decided.
+    if (s.op == Op::logical_or) add_faults_outside(right_faults, a);
+    else add_faults(right_faults, s.op == Op::logical_and ? a : -1);
+    add_undefined(s, t, a, b);
+  }
+  const bool flag = is_comparison(s.op) || is_logical(s.op) || s.op == Op::is_nan || s.op == Op::is_inf;
+  const Register r = fresh(flag ? k::Type::b8 : t);
+  code().push_back(b < 0 ? k::unary(kernel_op(s.op), t, r, a) : k::binary(kernel_op(s.op), t, r, a, b));
+  return r;
+}
+
+// ---- faults
+
+LaneEmitter::Register LaneEmitter::negated(Register mask) {
+  const Register r = fresh(k::Type::b8);
+  code().push_back(k::unary(K::bit_not, k::Type::b8, r, mask));
+  return r;
+}
+
+void LaneEmitter::add_fault(LaneProgram::Cause cause, Register bad) {
+  Register& sum = faults_[static_cast<std::size_t>(cause)];
+  if (sum < 0 || sum == bad) {
+    sum = bad;
+    return;
+  }
+  const Register r = fresh(k::Type::b8);
+  code().push_back(k::binary(K::bit_or, k::Type::b8, r, sum, bad));
+  sum = r;
+}
+
+// Faults of a part of the expression, in the lanes where it is used: those of the mask (-1: all), or those outside of it.
+void LaneEmitter::add_faults(const Faults& part, Register where) {
+  for (std::size_t c = 0; c < part.size(); ++c)
+    if (part[c] >= 0) add_fault(static_cast<LaneProgram::Cause>(c), both(part[c], where));
+}
+void LaneEmitter::add_faults_outside(const Faults& part, Register mask) {
+  if (part != no_faults) add_faults(part, negated(mask));
+}
+
+// An integer divided by zero, or zero to a negative power.
+void LaneEmitter::add_undefined(const Scalar& s, k::Type t, Register a, Register b) {
+  const bool power = s.op == Op::pow, division = s.op == Op::div || s.op == Op::floor_div || s.op == Op::mod;
+  if (!(power || division) || !(t == k::Type::i32 || t == k::Type::i64)) return;
+  double known = 0;
+  if (is_literal(s.args[1], &known) && (power ? known >= 0 : known != 0)) return;
+  const Register zero = constant_of(dtype_of(t), 0, 0);
+  auto compared = [&](K op, Register with) {
+    const Register r = fresh(k::Type::b8);
+    code().push_back(k::binary(op, t, r, with, zero));
+    return r;
+  };
+  add_fault(LaneProgram::Cause::division, power ? both(compared(K::eq, a), compared(K::lt, b)) : compared(K::eq, b));
+}
+
+// What went wrong in a statement, at the points that its guard leaves (-1: all), is collected over all its points.
+void LaneEmitter::keep_faults(int statement, Register guard) {
+  for (std::size_t c = 0; c < faults_.size(); ++c) {
+    if (faults_[c] < 0) continue;
+    Register& kept = kept_[c];
+    if (kept < 0) {
+      kept = fresh(k::Type::b8);
+      program.begin.insert(program.begin.begin(), k::unary(K::copy, k::Type::b8, kept, constant_of(DType::boolean, 0, 0)));
+      faults.push_back({static_cast<LaneProgram::Cause>(c), {}});
+    }
+    code().push_back(k::binary(K::bit_or, k::Type::b8, kept, kept, both(faults_[c], guard)));
+    const auto entry = std::find_if(faults.begin(), faults.end(), [&](const auto& f) { return f.cause == static_cast<LaneProgram::Cause>(c); });
+    const std::string& name = p_.tensor(p_.statement(r_.statements[static_cast<std::size_t>(statement)])->out).name;
+    if (entry->where.empty()) entry->where = name;
+    else if (entry->where != name) entry->where += " or " + name;
+  }
+  faults_ = no_faults;
+}
+
+// Into the buffers of flags, one a cause.
+void LaneEmitter::store_faults() {
+  section_ = end;
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    const int at = pointer(-1 - static_cast<BufferId>(i), DType::boolean, 0, std::vector<std::int64_t>(r_.axes.size(), 0));
+    Register bad = kept_[static_cast<std::size_t>(faults[i].cause)];
+    if (lanes_reduced_) {
+      const Register any = fresh(k::Type::b8);
+      code().push_back(k::unary(K::reduce_any, k::Type::b8, any, bad));
+      bad = any;
+    }
+    const Register old = fresh(k::Type::b8), all = fresh(k::Type::b8);
+    code().push_back(k::load(old, DType::boolean, at));
+    code().push_back(k::binary(K::bit_or, k::Type::b8, all, old, bad));
+    code().push_back(k::store(all, DType::boolean, at));
+  }
 }
 
 // ---- indices and accesses
@@ -272,6 +363,13 @@ LaneEmitter::Register LaneEmitter::in_bounds(const Access& a, std::vector<Regist
   return mask;
 }
 
+BufferId LaneEmitter::buffer_of(TensorId t) const {
+  for (std::size_t b = 0; b < nest_.buffers.size(); ++b)
+    if (nest_.buffers[b].tensor == t) return static_cast<BufferId>(b);
+  TW_ASSERT(!"a tensor without a buffer");
+  return -1;
+}
+
 int LaneEmitter::pointer(BufferId b, DType dtype, std::int64_t offset, std::vector<std::int64_t> axis) {
   for (std::size_t i = 0; i < pointers.size(); ++i)
     if (pointers[i].buffer == b && pointers[i].dtype == dtype && pointers[i].offset == offset && pointers[i].axis == axis)
@@ -292,29 +390,15 @@ int LaneEmitter::pointer_of(const Access& a, BufferId b) {
   return pointer(b, stored.dtype, offset, std::move(axis));
 }
 
-LaneEmitter::Register LaneEmitter::read(const Access& a) {
-  if (const auto it = inner_.find(a.tensor); it != inner_.end()) return it->second;
+// The element where the mask holds, else the value of `outside`. at: the indices, if they are not affine.
+LaneEmitter::Register LaneEmitter::load(const Access& a, const std::vector<Register>& at, Register mask, double outside) {
   const BufferId b = buffer_of(a.tensor);
   const Stored& stored = buffers_[static_cast<std::size_t>(b)];
-  bool affine = true;
-  for (const Index& i : a.at) affine &= is_affine(i);
-  std::vector<Register> at;
-  Register inside = in_bounds(a, affine ? nullptr : &at, a.otherwise || !affine);
-  if (inside >= 0 && !a.otherwise) {
-    const Register bad = fresh(k::Type::b8);
-    code().push_back(k::unary(K::bit_not, k::Type::b8, bad, inside));
-    flag_fault(both(bad, guard_));
-  }
-  double literal = 0;
-  // The value outside is an element like the others: rounded to the tensor's dtype.
-  const ScalarRef otherwise = a.otherwise ? cast(a.otherwise, p_.tensor(a.tensor).dtype) : nullptr;
-  alive_.push_back(otherwise);
-  const bool simple = !otherwise || is_literal(otherwise, &literal);
-  k::Instruction in{.op = K::load, .dtype = stored.dtype, .dst = fresh(k::register_type(stored.dtype)), .mask = both(inside, guard_)};
+  k::Instruction in{.op = K::load, .dtype = stored.dtype, .dst = fresh(k::register_type(stored.dtype)), .mask = mask};
   in.type = k::register_type(stored.dtype);
-  in.real = literal;
-  in.integer = static_cast<std::int64_t>(std::isfinite(literal) ? literal : 0);
-  if (affine) {
+  in.real = outside;
+  in.integer = static_cast<std::int64_t>(std::isfinite(outside) ? outside : 0);
+  if (at.empty()) {
     in.slot = static_cast<std::uint16_t>(pointer_of(a, b));
   } else {
     in.op = K::gather;
@@ -328,247 +412,30 @@ LaneEmitter::Register LaneEmitter::read(const Access& a) {
     }
   }
   code().push_back(in);
-  Register value = in.dst;
-  if (!simple && inside >= 0) {
-    const Register other = emit_as(otherwise, dtype_of(in.type)), r = fresh(in.type);
-    code().push_back(k::select(in.type, r, inside, value, other));
-    value = r;
-  }
-  return value;
+  return in.dst;
 }
 
-// Bad lanes are collected in one register and end up in a buffer of flags.
-void LaneEmitter::flag_fault(Register bad) {
-  if (bad < 0) return;
-  if (fault_register_ < 0) {
-    fault_register_ = fresh(k::Type::b8);
-    program.begin.insert(program.begin.begin(), k::unary(K::copy, k::Type::b8, fault_register_, constant_of(DType::boolean, 0, 0)));
-  }
-  code().push_back(k::binary(K::bit_or, k::Type::b8, fault_register_, fault_register_, bad));
-}
-
-void LaneEmitter::end_of_faults() {
-  if (fault_register_ < 0) return;
-  section_ = end;
-  fault = pointer(-1, DType::boolean, 0, std::vector<std::int64_t>(r_.axes.size(), 0));
-  Register bad = fault_register_;
-  if (lanes_reduced_) {
-    bad = fresh(k::Type::b8);
-    code().push_back(k::unary(K::reduce_any, k::Type::b8, bad, fault_register_));
-  }
-  const Register old = fresh(k::Type::b8), all = fresh(k::Type::b8);
-  code().push_back(k::load(old, DType::boolean, fault));
-  code().push_back(k::binary(K::bit_or, k::Type::b8, all, old, bad));
-  code().push_back(k::store(all, DType::boolean, fault));
-}
-
-// ---- statements
-
-BufferId LaneEmitter::buffer_of(TensorId t) const {
-  for (std::size_t b = 0; b < nest_.buffers.size(); ++b)
-    if (nest_.buffers[b].tensor == t) return static_cast<BufferId>(b);
-  TW_ASSERT(!"a tensor without a buffer");
-  return -1;
-}
-
-ScalarRef LaneEmitter::over_region(const ScalarRef& s, int statement) const {
-  return s ? substitute(p_, s, r_.image[static_cast<std::size_t>(statement)]) : nullptr;
-}
-
-LaneEmitter::Register LaneEmitter::as_declared(int statement, Register v) {
-  const DType declared = p_.tensor(p_.statement(r_.statements[static_cast<std::size_t>(statement)])->out).dtype;
-  const k::Type have = program.registers[static_cast<std::size_t>(v)];
-  return convert(v, have, declared);
-}
-
-void LaneEmitter::store(int statement, Register value) {
-  const Statement& s = *p_.statement(r_.statements[static_cast<std::size_t>(statement)]);
-  const Register declared = as_declared(statement, value);
-  inner_[s.out] = declared;
-  const BufferId b = buffer_of(s.out);
-  if (!live_[static_cast<std::size_t>(b)]) return;
-  Access out{s.out, {}, nullptr};
-  for (const Index& i : s.at) out.at.push_back(substitute(p_, i, r_.image[static_cast<std::size_t>(statement)]));
-  const Stored& stored = buffers_[static_cast<std::size_t>(b)];
-  const k::Type have = program.registers[static_cast<std::size_t>(declared)];
-  const Register v = have == k::register_type(stored.dtype) ? declared : convert(declared, have, stored.dtype);
-  code().push_back(k::store(v, stored.dtype, pointer_of(out, b)));
-}
-
-void LaneEmitter::map(int statement) {
-  const Statement& s = *p_.statement(r_.statements[static_cast<std::size_t>(statement)]);
-  const ScalarRef value = over_region(s.body, statement), guard = over_region(s.guard, statement);
-  alive_.push_back(value);
-  if (guard) {
-    alive_.push_back(guard);
-    guard_ = emit_as(guard, DType::boolean);
-    for (auto& map_of_section : known_) map_of_section.clear();   // masked loads serve this statement only
-  }
-  Register v = emit(value);
-  if (guard) {
-    const k::Type t = program.registers[static_cast<std::size_t>(v)];
-    const Register r = fresh(t), zero = constant_of(dtype_of(t), 0.0, 0);
-    code().push_back(k::select(t, r, guard_, v, zero));
-    v = r;
-    guard_ = -1;
-    for (auto& map_of_section : known_) map_of_section.clear();
-  }
-  store(statement, v);
-}
-
-void LaneEmitter::start_accumulator(const Statement& s) {
-  const DType t = accumulator_type(s);
-  std::int64_t integer = 0;
-  double real = 0;
-  switch (s.reducer) {
-    case Reducer::prod: real = 1, integer = 1; break;
-    case Reducer::all: integer = 1; break;
-    case Reducer::max: case Reducer::argmax: real = lowest(t, false, &integer); break;
-    case Reducer::min: case Reducer::argmin: real = lowest(t, true, &integer); break;
-    default: break;
-  }
-  accumulator_ = fresh(k::register_type(t));
-  code().push_back(k::unary(K::copy, k::register_type(t), accumulator_, constant_of(t, real, integer)));
-  if (pair(s.reducer)) {
-    winner_ = fresh(k::Type::i64);
-    code().push_back(k::unary(K::copy, k::Type::i64, winner_, constant_of(DType::i64, 0, s.guard ? -1 : 0)));
-  }
-}
-
-void LaneEmitter::accumulate(const Statement& s, Register v, Register index) {
-  const k::Type t = k::register_type(accumulator_type(s));
-  if (pair(s.reducer) && guard_ < 0) {
-    k::Instruction fold{.op = s.reducer == Reducer::argmax ? K::fold_argmax : K::fold_argmin, .type = t, .dst = accumulator_};
-    fold.a = winner_;
-    fold.b = v;
-    fold.c = index;
-    code().push_back(fold);
-    return;
-  }
-  if (pair(s.reducer)) {
-    // A guarded point may not win, and the first live one wins whatever its value.
-    const Register none = fresh(k::Type::b8), better = fresh(k::Type::b8), nan = fresh(k::Type::b8), had = fresh(k::Type::b8);
-    code().push_back(k::binary(K::lt, k::Type::i64, none, winner_, constant_of(DType::i64, 0, 0)));
-    code().push_back(k::binary(s.reducer == Reducer::argmax ? K::gt : K::lt, t, better, v, accumulator_));
-    code().push_back(k::binary(K::ne, t, nan, v, v));
-    code().push_back(k::binary(K::eq, t, had, accumulator_, accumulator_));
-    code().push_back(k::binary(K::bit_and, k::Type::b8, nan, nan, had));
-    code().push_back(k::binary(K::bit_or, k::Type::b8, better, better, nan));
-    code().push_back(k::binary(K::bit_or, k::Type::b8, better, better, none));
-    const Register wins = both(better, guard_);
-    code().push_back(k::select(t, accumulator_, wins, v, accumulator_));
-    code().push_back(k::select(k::Type::i64, winner_, wins, index, winner_));
-    return;
-  }
-  const K op = combine_op(s.reducer);
-  if (guard_ < 0) {
-    code().push_back(k::binary(op, t, accumulator_, accumulator_, v));
-  } else {
-    const Register next = fresh(t);
-    code().push_back(k::binary(op, t, next, accumulator_, v));
-    code().push_back(k::select(t, accumulator_, guard_, next, accumulator_));
-  }
-}
-
-void LaneEmitter::horizontal(const Statement& s) {
-  const k::Type t = k::register_type(accumulator_type(s));
-  if (pair(s.reducer)) {
-    k::Instruction in{.op = s.reducer == Reducer::argmax ? K::reduce_argmax : K::reduce_argmin, .type = t, .dst = fresh(t)};
-    in.a = accumulator_;
-    in.b = winner_;
-    in.c = fresh(k::Type::i64);
-    code().push_back(in);
-    winner_ = in.c;
-    return;
-  }
-  static const std::map<Reducer, K> ops = {{Reducer::sum, K::reduce_sum}, {Reducer::prod, K::reduce_prod}, {Reducer::max, K::reduce_max},
-                                           {Reducer::min, K::reduce_min}, {Reducer::any, K::reduce_any},   {Reducer::all, K::reduce_all}};
+LaneEmitter::Register LaneEmitter::read(const Access& a) {
+  bool affine = true;
+  for (const Index& i : a.at) affine &= is_affine(i);
+  // A value of this group is here already; its index may have left the tensor all the same.
+  const auto held = inner_.find(a.tensor);
+  std::vector<Register> at;
+  const Register inside = in_bounds(a, affine || held != inner_.end() ? nullptr : &at, a.otherwise || !affine);
+  if (inside >= 0 && !a.otherwise) add_fault(LaneProgram::Cause::bounds, negated(inside));
+  // The value outside is an element like the others: rounded to the tensor's dtype.
+  double literal = 0;
+  const ScalarRef otherwise = a.otherwise ? cast(a.otherwise, p_.tensor(a.tensor).dtype) : nullptr;
+  alive_.push_back(otherwise);
+  const bool simple = held == inner_.end() && is_literal(otherwise, &literal);
+  const Register value = held != inner_.end() ? held->second : load(a, at, both(inside, guard_), literal);
+  if (simple || !otherwise || inside < 0) return value;
+  const k::Type t = program.registers[static_cast<std::size_t>(value)];
+  const auto [other, outside] = emit_apart(otherwise, dtype_of(t));
+  add_faults_outside(outside, inside);
   const Register r = fresh(t);
-  code().push_back(k::unary(ops.at(s.reducer), t, r, accumulator_));
-  accumulator_ = r;
-}
-
-// The accumulator in memory: same point, its own buffer.
-void LaneEmitter::load_accumulator(int statement, bool then_store) {
-  const Statement& s = *p_.statement(r_.statements[static_cast<std::size_t>(statement)]);
-  const Stored& stored = buffers_[static_cast<std::size_t>(group_.accumulator)];
-  Access at{s.out, {}, nullptr};
-  for (const Index& i : s.at) at.at.push_back(substitute(p_, i, r_.image[static_cast<std::size_t>(statement)]));
-  const int slot = pointer_of(at, group_.accumulator);
-  if (then_store) {
-    code().push_back(k::store(accumulator_, stored.dtype, slot));
-    return;
-  }
-  accumulator_ = fresh(k::register_type(stored.dtype));
-  code().push_back(k::load(accumulator_, stored.dtype, slot));
-}
-
-void LaneEmitter::reduction(int statement) {
-  const Statement& s = *p_.statement(r_.statements[static_cast<std::size_t>(statement)]);
-  const DType t = accumulator_type(s);
-  section_ = begin;
-  start_accumulator(s);
-  section_ = body;
-  const ScalarRef value = over_region(s.body, statement), guard = over_region(s.guard, statement);
-  alive_.push_back(value);
-  if (guard) {
-    alive_.push_back(guard);
-    guard_ = emit_as(guard, DType::boolean);
-    known_[body].clear();
-  }
-  const Register v = emit_as(value, t);
-  Register index = -1;
-  if (pair(s.reducer)) {
-    const Index& image = r_.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(s.reduced[0])];
-    index = this->index(image);
-  }
-  accumulate(s, v, index);
-  guard_ = -1;
-  section_ = end;
-  if (lanes_reduced_) horizontal(s);
-  if (group_.part == Group::Part::accumulate) {
-    TW_ASSERT(!pair(s.reducer));
-    const Register mine = accumulator_;
-    load_accumulator(statement, false);
-    code().push_back(k::binary(combine_op(s.reducer), k::register_type(t), accumulator_, accumulator_, mine));
-    load_accumulator(statement, true);
-    return;
-  }
-  if (pair(s.reducer) && s.guard) {
-    const Register none = fresh(k::Type::b8);
-    code().push_back(k::binary(K::lt, k::Type::i64, none, winner_, constant_of(DType::i64, 0, 0)));
-    flag_fault(none);
-  }
-  store(statement, pair(s.reducer) ? winner_ : accumulator_);
-}
-
-void LaneEmitter::run() {
-  program.lanes_reduced = lanes_reduced_;
-  const int first = group_.statements[0];
-  const Statement& s = *p_.statement(r_.statements[static_cast<std::size_t>(first)]);
-  const bool reduces = !s.reduced.empty();
-  std::size_t next = 0;
-  section_ = body;
-  if (reduces && group_.part == Group::Part::init) {
-    start_accumulator(s);
-    load_accumulator(first, true);
-    return;
-  }
-  if (reduces && group_.part == Group::Part::finish) {
-    load_accumulator(first, false);
-    store(first, accumulator_);
-    next = 1;
-  } else if (reduces) {
-    reduction(first);
-    if (group_.part == Group::Part::accumulate) {
-      end_of_faults();
-      return;
-    }
-    section_ = end;
-    next = 1;
-  }
-  for (; next < group_.statements.size(); ++next) map(group_.statements[next]);
-  end_of_faults();
+  code().push_back(k::select(t, r, inside, value, other));
+  return r;
 }
 
 }  // namespace tilewright::cpu

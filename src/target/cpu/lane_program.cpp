@@ -230,8 +230,8 @@ Or<LaneProgram> compile_lanes(const Program& p, const Region& r, const Nest& nes
   out.code = k::prepare(program);
   out.pointers = std::move(emitter.pointers);
   out.indices = std::move(emitter.indices);
-  out.fault = emitter.fault;
-  if (out.fault >= 0) out.fault_bytes = lane.axes.empty() ? 1 : planner.extent(lane);
+  out.faults = std::move(emitter.faults);
+  if (!out.faults.empty()) out.flags = lane.axes.empty() ? 1 : planner.extent(lane);
   return out;
 }
 
@@ -243,18 +243,22 @@ std::int64_t stride_of(const std::vector<std::int64_t>& axis, const LaneProgram&
 
 }  // namespace
 
-bool run_lanes(const k::Kernels& leaf, const LaneProgram& l, const std::vector<View>& buffers, const std::int64_t* low,
+std::int64_t scratch_bytes(const LaneProgram& l) {
+  return l.code.scratch_bytes + static_cast<std::int64_t>(l.faults.size()) * l.flags;
+}
+
+const LaneProgram::Fault* run_lanes(const k::Kernels& leaf, const LaneProgram& l, const std::vector<View>& buffers, const std::int64_t* low,
                const std::int64_t* high, std::byte* scratch) {
   constexpr std::size_t most = 64;
   std::array<k::Pointer, most> pointers;
   std::array<k::IndexValue, most> indices;
   TW_ASSERT(l.pointers.size() <= most && l.indices.size() <= most);
-  std::byte* faults = scratch + l.code.scratch_bytes;
-  std::memset(faults, 0, static_cast<std::size_t>(l.fault_bytes));
+  std::byte* flags = scratch + l.code.scratch_bytes;
+  std::memset(flags, 0, l.faults.size() * static_cast<std::size_t>(l.flags));
   for (std::size_t i = 0; i < l.pointers.size(); ++i) {
     const auto& from = l.pointers[i];
     if (from.buffer < 0) {
-      pointers[i] = {faults, 1, 0, 0};
+      pointers[i] = {flags + (-1 - from.buffer) * l.flags, 1, 0, 0};
       continue;
     }
     std::int64_t offset = from.offset;
@@ -275,11 +279,11 @@ bool run_lanes(const k::Kernels& leaf, const LaneProgram& l, const std::vector<V
   }
   auto size = [&](int loop) { return loop < 0 ? 1 : extent[static_cast<std::size_t>(loop)]; };
   k::Frame frame{pointers.data(), indices.data(), size(l.lanes), size(l.inner), size(l.outer), scratch};
-  if (frame.lanes * frame.outer == 0) return true;
+  if (frame.lanes * frame.outer == 0) return nullptr;
   // The far loops, like an odometer: each step moves every pointer and index.
   int far = static_cast<int>(l.loops.size()) - (l.outer >= 0) - (l.inner >= 0) - (l.lanes >= 0);
   for (int i = 0; i < far; ++i)
-    if (extent[static_cast<std::size_t>(i)] == 0) return true;
+    if (extent[static_cast<std::size_t>(i)] == 0) return nullptr;
   std::array<std::int64_t, most> at{};
   for (bool more = true; more;) {
     k::run(leaf, l.code, frame);
@@ -296,7 +300,11 @@ bool run_lanes(const k::Kernels& leaf, const LaneProgram& l, const std::vector<V
       for (std::size_t x = 0; x < l.indices.size(); ++x) indices[x].start += move * stride_of(l.indices[x].axis, l, i);
     }
   }
-  return std::all_of(faults, faults + l.fault_bytes, [](std::byte b) { return b == std::byte{0}; });
+  for (const LaneProgram::Fault& fault : l.faults) {
+    if (std::any_of(flags, flags + l.flags, [](std::byte b) { return b != std::byte{0}; })) return &fault;
+    flags += l.flags;
+  }
+  return nullptr;
 }
 
 }  // namespace tilewright::cpu

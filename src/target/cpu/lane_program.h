@@ -20,7 +20,7 @@ struct View {
 
 struct LaneProgram {
   struct PointerOf {
-    BufferId buffer;
+    BufferId buffer;                             // negative: flags, see faults
     DType dtype;
     std::int64_t offset = 0;                     // elements
     std::vector<std::int64_t> axis;              // stride along each region axis
@@ -34,8 +34,13 @@ struct LaneProgram {
   std::vector<Loop> loops;                       // far loops first, then outer, inner, lanes; see below
   int outer = -1, inner = -1, lanes = -1;        // positions in loops, or -1
   kernels::VectorCode code;
-  int fault = -1;                                // pointer of the per-lane fault flags (u8), or -1: nothing can fault
-  std::int64_t fault_bytes = 0;                  // how many flags: one for each value of the lanes' loop
+  // What can go wrong at a point; where: the statements that may do it. Fault i has its flags (u8), one for each value of the
+  // lanes' loop, in scratch; a pointer to them has the buffer -1 - i.
+  enum class Cause { bounds, division };
+  static constexpr std::size_t causes = 2;
+  struct Fault { Cause cause; std::string where; };
+  std::vector<Fault> faults;
+  std::int64_t flags = 0;                        // of each fault
 };
 
 // What a buffer looks like to the compiler: strides of its tensor's dims where it lies, and the dtype it is stored as.
@@ -57,9 +62,9 @@ struct Group {
 Or<LaneProgram> compile_lanes(const Program&, const Region&, const Nest&, const Group&, const std::vector<Stored>& buffers,
                               const std::vector<bool>& tiled, const std::vector<bool>& live);
 
-// Runs it over one tile. low and high: the region axes' ranges. scratch: code.scratch_bytes, then fault_bytes.
-// Returns false if an index tensor's element was out of range.
-bool run_lanes(const kernels::Kernels&, const LaneProgram&, const std::vector<View>& buffers, const std::int64_t* low,
+std::int64_t scratch_bytes(const LaneProgram&);
+// Runs it over one tile. low and high: the region axes' ranges. Returns what went wrong, or null.
+const LaneProgram::Fault* run_lanes(const kernels::Kernels&, const LaneProgram&, const std::vector<View>& buffers, const std::int64_t* low,
                const std::int64_t* high, std::byte* scratch);
 
 }  // namespace tilewright::cpu

@@ -4,12 +4,6 @@
 
 namespace tilewright::cpu {
 
-std::int64_t Strides::at(const std::int64_t* point) const {
-  std::int64_t sum = offset;
-  for (std::size_t a = 0; a < axis.size(); ++a) sum += axis[a] * point[a];
-  return sum;
-}
-
 std::optional<Strides> strides_of(const Program& p, const Region& r, int statement, const std::vector<Index>& at, const Stored& stored) {
   Strides s{0, std::vector<std::int64_t>(r.axes.size(), 0)};
   for (std::size_t d = 0; d < at.size(); ++d) {

@@ -10,7 +10,11 @@ struct Strides {
   std::int64_t offset = 0;
   std::vector<std::int64_t> axis;               // one a region axis
   std::int64_t operator[](RegionAxis a) const { return axis[static_cast<std::size_t>(a)]; }
-  std::int64_t at(const std::int64_t* point) const;
+  std::int64_t at(const std::int64_t* point) const {
+    std::int64_t sum = offset;
+    for (std::size_t a = 0; a < axis.size(); ++a) sum += axis[a] * point[a];
+    return sum;
+  }
 };
 
 // The access of statement `i` of the region, with its axes replaced by region axes. Empty if an index is not affine.

@@ -1,19 +1,18 @@
 #include "target/cpu/window_leaf.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
+
+#include "target/cpu/leaf_loops.h"
 
 namespace tilewright::cpu {
 
 namespace k = kernels;
 
 namespace {
-
-bool leaf_type(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 
 float as_f32(const std::byte* p, DType t) {
   if (t == DType::f32) {
@@ -186,7 +185,7 @@ Or<WindowLeaf> compile_window(const k::Kernels&, const Program& p, const Region&
   auto steps = epilogue_steps(p, r, nest, statement, maps, in_place);
   if (!steps) return Refused{steps.reason()};
   out.steps = std::move(*steps);
-  if (out.steps.size() > 16) return Refused{"more than 16 steps behind the window"};
+  if (out.steps.size() > most_steps) return Refused{"more than 16 steps behind the window"};
   const auto a = strides_of(p, r, statement, w->data->at, in_place[static_cast<std::size_t>(out.a)]);
   const auto a2 = strides_of(p, r, statement, w->data->at, copied[static_cast<std::size_t>(out.a)]);
   const auto cc = strides_of(p, r, last, final.at, stored);
@@ -223,76 +222,29 @@ struct Part {
   const std::int64_t* high;
   std::int64_t* table;
 
-  std::int64_t extent(RegionAxis x) const { return high[x] - low[x]; }
-
-  k::Rows rows(const Strides& s, std::int64_t count) {
-    if (l.rows.empty()) return {0, nullptr};
-    if (l.rows.size() == 1) return {s[l.rows[0].back()], nullptr};
-    std::array<Run, 8> runs;
-    TW_ASSERT(l.rows.size() <= runs.size());
-    for (std::size_t i = 0; i < l.rows.size(); ++i) {
-      runs[i] = {1, s[l.rows[i].back()]};
-      for (RegionAxis x : l.rows[i]) runs[i].extent *= extent(x);
-    }
-    offsets(runs.data(), l.rows.size(), table);
-    const k::Rows made{0, table};
-    table += count;
-    return made;
-  }
-
   void run(std::int64_t taps, const std::int64_t* tap_offset, const std::int64_t* weight_offset) {
+    LeafLoops loops{views, l.rows, l.far, l.steps, low, high, table};
     k::Window call;
     const RegionAxis lane = l.lanes[0];
-    call.x = 1, call.c = extent(lane), call.taps = taps, call.reduce = l.reduce;
-    for (const auto& g : l.rows)
-      for (RegionAxis x : g) call.x *= extent(x);
-    for (RegionAxis x : l.far)
-      if (extent(x) == 0) return;
+    call.x = loops.row_count(), call.c = loops.extent(lane), call.taps = taps, call.reduce = l.reduce;
     if (call.x == 0 || call.c == 0) return;
-    call.a_rows = rows(a.strides, call.x);
-    call.out_rows = rows(l.c_strides, call.x);
+    call.a_rows = loops.rows(a.strides);
+    call.out_rows = loops.rows(l.c_strides);
     call.a_type = l.a_type, call.out_type = l.c_type;
     call.tap_offset = tap_offset;
     call.w_t = l.lane_extent;
     call.weight_offset = weight_offset;
-    std::array<k::EpilogueStep, 16> steps;
-    for (std::size_t i = 0; i < l.steps.size(); ++i) {
-      const StepOf& s = l.steps[i];
-      steps[i] = {s.op, nullptr, s.dtype, {}, 0, s.a, s.b};
-      if (s.buffer < 0) continue;
-      steps[i].rows = rows(s.strides, call.x);
-      steps[i].column = s.strides[lane];
-    }
-    call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
-    far_loops(call, steps.data());
-  }
-
-  void far_loops(k::Window& call, k::EpilogueStep* steps) {
-    const RegionAxis lane = l.lanes[0];
-    std::int64_t point[32];
-    TW_ASSERT(l.c_strides.axis.size() <= 32);
-    std::memcpy(point, low, l.c_strides.axis.size() * sizeof(std::int64_t));
-    auto address = [&](BufferId b, const Strides& s, DType t) {
-      return views[static_cast<std::size_t>(b)].origin + s.at(point) * static_cast<std::int64_t>(bytes_of(t));
-    };
-    for (bool more = true; more;) {
+    call.epilogue = loops.set_steps(lane);
+    loops.each(l.c_strides.axis.size(), [&](const std::int64_t* point) {
       call.a = a_origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
-      call.out = address(l.c, l.c_strides, l.c_type);
-      for (std::size_t i = 0; i < l.steps.size(); ++i)
-        if (l.steps[i].buffer >= 0) steps[i].operand = address(l.steps[i].buffer, l.steps[i].strides, l.steps[i].dtype);
+      call.out = loops.address(l.c, l.c_strides, l.c_type, point);
       if (l.packed) {
         std::int64_t from = low[lane];
         for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
         call.w = reinterpret_cast<const float*>(l.packed->data) + from;
       }
       leaf.window(call);
-      more = false;
-      for (std::size_t i = l.far.size(); i-- > 0 && !more;) {
-        std::int64_t& x = point[l.far[i]];
-        if (++x < high[l.far[i]]) more = true;
-        else x = low[l.far[i]];
-      }
-    }
+    });
   }
 };
 

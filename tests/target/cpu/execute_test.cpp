@@ -7,9 +7,7 @@
 
 #include "expr/random_program.h"
 #include "expr/text.h"
-#include "machine/machine.h"
-#include "plan/fuse.h"
-#include "target/cpu/execute.h"
+#include "target/cpu/random_plan.h"
 
 namespace tilewright {
 namespace {
@@ -69,27 +67,7 @@ void one_case(std::uint64_t seed) {
   o.free_sizes = false;
   const Program program = fix_sizes(testing::random_program(random, o), {});
   const Values given = testing::random_inputs(program, random);
-  PlanOptions po;
-  const auto isas = kernels::available_isas();
-  const kernels::Kernels& leaf = kernels::kernels_for(isas[random() % isas.size()]);
-  po.threads = 1 + static_cast<int>(random() % 3);
-  po.isa = std::string(name_of(leaf.isa));
-  po.leaf_rows = leaf.mr, po.leaf_columns = leaf.nr, po.lanes = leaf.lanes;
-  Grouping grouping = fold_maps(program);
-  if (random() % 2) fused_kernels += testing::fuse(program, grouping, random);
-  Plan plan = plan_groups(std::make_shared<Program>(program), machine_named("generic-avx2"), po, grouping);
-  const Machine machine = machine_named("generic-avx2");
-  if (random() % 4)
-    for (PlannedKernel& k : plan.kernels)
-      if (k.region) {
-        k.schedule = testing::random_schedule(program, *k.region, random, po.threads);
-        for (const Refusal& why : legality(program, *k.region, k.schedule, machine)) FAIL() << "seed " << seed << ": " << text(why);
-      }
-  if (random() % 2)
-    for (std::size_t t = 0; t < program.tensors.size(); ++t)
-      if (program.tensors[t].kind == Kind::intermediate &&
-          std::count(program.outputs.begin(), program.outputs.end(), static_cast<TensorId>(t)) == 0)
-        std::shuffle(plan.layouts[t].begin(), plan.layouts[t].end(), random);
+  const Plan plan = testing::random_plan(program, random, &fused_kernels);
   const Values want = evaluate(program, given, {}, Evaluation::typed);
   const Values got = testing::execute(plan, given);
   double slack = 0;
@@ -99,7 +77,7 @@ void one_case(std::uint64_t seed) {
     if (bad.empty()) continue;
     std::string nests;
     for (const PlannedKernel& k : plan.kernels) nests += print(program, *k.region, k.schedule, expand(program, *k.region, k.schedule, k.name));
-    FAIL() << "seed " << seed << " isa " << po.isa << " threads " << po.threads << ": " << bad << "\n" << print(program) << nests;
+    FAIL() << "seed " << seed << " isa " << plan.options.isa << " threads " << plan.options.threads << ": " << bad << "\n" << print(program) << nests;
   }
 }
 

@@ -1,5 +1,5 @@
 // Convolutions, pools and matmuls of every shape through the leaves: any kernel, stride, dilation, pads, groups, channels, batch,
-// epilogue, layout and storage dtype equals the evaluator; and the leaves are really taken.
+// epilogue, layout, schedule and storage dtype equals the evaluator; and the leaves are really taken.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "expr/text.h"
 #include "machine/machine.h"
 #include "normal/normal.h"
+#include "plan/fuse.h"
 #include "target/cpu/execute.h"
 
 namespace tilewright {
@@ -105,7 +106,15 @@ double value(const Array& a, std::int64_t i) {
   return a.dtype == DType::f16 ? f16_to_f32(a.as<std::uint16_t>()[i]) : bf16_to_f32(a.as<std::uint16_t>()[i]);
 }
 
-void check(std::uint64_t seed, int* fast, int* all) {
+struct Seen { int all = 0, fast = 0, streamed = 0; };
+
+void count(const std::string& leaf, Seen* seen) {
+  ++seen->all;
+  seen->fast += leaf.find("interpret") == std::string::npos;
+  seen->streamed += leaf.find("streamed") != std::string::npos;
+}
+
+void check(std::uint64_t seed, Seen* seen) {
   Random r(seed);
   const Case c = r() % 5 == 0 ? pool(r) : r() % 3 == 0 ? matmul(r) : convolution(r);
   Program p = fix_sizes(parse(c.text, "case.tw"), {});
@@ -122,9 +131,11 @@ void check(std::uint64_t seed, int* fast, int* all) {
   const kernels::Kernels& leaf = kernels::kernels_for(isas[r() % isas.size()]);
   PlanOptions o{1 + static_cast<int>(r() % 3), std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
   const auto normal = std::make_shared<Program>(normalise(p));
-  const Plan plan = make_plan(normal, machine_named("generic-avx2"), o);
+  Plan plan = make_plan(normal, machine_named("generic-avx2"), o);
+  if (r() % 3 == 0)
+    for (PlannedKernel& k : plan.kernels) k.schedule = testing::random_schedule(*normal, *k.region, r, o.threads);
   for (const auto& kernel : cpu::compile(plan).kernels)
-    for (const std::string& l : kernel.leaves) *all += 1, *fast += l.find("interpret") == std::string::npos;
+    for (const std::string& l : kernel.leaves) count(l, seen);
   const Values want = evaluate(p, given, {}, Evaluation::typed), got = testing::execute(plan, given);
   for (TensorId t : p.outputs) {
     const Array &g = got.at(t), &w = want.at(t);
@@ -142,15 +153,44 @@ void check(std::uint64_t seed, int* fast, int* all) {
 }
 
 TEST(Leaves, EqualTheEvaluator) {
-  if (const char* one = std::getenv("TILEWRIGHT_SEED")) {
-    int a = 0, b = 0;
-    return check(std::strtoull(one, nullptr, 10), &a, &b);
-  }
+  Seen seen;
+  if (const char* one = std::getenv("TILEWRIGHT_SEED")) return check(std::strtoull(one, nullptr, 10), &seen);
   const std::uint64_t cases = std::getenv("TILEWRIGHT_LONG") ? 4000 : 400;
-  int fast = 0, all = 0;
-  for (std::uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed) check(seed, &fast, &all);
-  std::printf("%d of %d steps are contract or window leaves\n", fast, all);
-  EXPECT_GT(3 * fast, all);
+  for (std::uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed) check(seed, &seen);
+  std::printf("%d of %d steps are contract or window leaves, %d of them add to an accumulator\n", seen.fast, seen.all, seen.streamed);
+  EXPECT_GT(3 * seen.fast, seen.all);
+  EXPECT_GT(seen.streamed, static_cast<int>(cases) / 40);
+}
+
+// A stream over k: each turn is a call of the leaf that adds 64 products.
+TEST(Leaves, TakeStreamedContractions) {
+  Program p = fix_sizes(parse("program mm(m=256, n=256, k=256)\ninput X[m k] : f32\nweight W[k n] : f32\n"
+                              "A[m n] : f32 = sum[k] X[m k] * W[k n]\nZ[m n] : f32 = max(A[m n], 0)\noutput Z\n", "mm.tw"), {});
+  Random r(1);
+  Values given;
+  for (TensorId t = 0; t < 2; ++t) {
+    Array a = testing::empty_of(p, t);
+    fill(a, r);
+    given[t] = a;
+    Tensor& tensor = p.tensor(t);
+    if (tensor.kind == Kind::weight) tensor.data = {a.data, a.bytes()}, tensor.owner = a.owner;
+  }
+  const Values want = evaluate(p, given, {}, Evaluation::typed);
+  for (Isa isa : kernels::available_isas()) {
+    const kernels::Kernels& leaf = kernels::kernels_for(isa);
+    PlanOptions o{2, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
+    Plan plan = make_plan(std::make_shared<Program>(p), machine_named("generic-avx2"), o);
+    ASSERT_EQ(plan.kernels.size(), 1u);
+    Schedule& s = plan.kernels[0].schedule;
+    const Region& region = *plan.kernels[0].region;
+    for (std::size_t a = 0; a < region.axes.size(); ++a)
+      if (roles(p, region)[a].reducer == Reducer::sum) s.steps.push_back({AxisStep::How::stream, static_cast<RegionAxis>(a), 64});
+    const auto leaves = cpu::compile(plan).kernels[0].leaves;
+    ASSERT_FALSE(leaves.empty());
+    EXPECT_EQ(leaves[0], "contract n 256 k 256 streamed");
+    const Array got = testing::execute(plan, given).at(p.outputs[0]), &w = want.at(p.outputs[0]);
+    for (std::int64_t i = 0; i < w.count(); ++i) ASSERT_NEAR(got.as<float>()[i], w.as<float>()[i], 1e-4) << i;
+  }
 }
 
 }  // namespace

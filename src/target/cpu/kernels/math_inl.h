@@ -81,9 +81,11 @@ constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits:
   const V p = polynomial(
       u, {0.128379166f, -0.376126289f, 0.112836242f, -0.02685556f, 0.00519175315f, -0.000803975272f, 7.94310035e-05f});
   const V small = hn::MulAdd(x, p, x);
-  const V t = hn::Sub(min_limit(hn::Set(d, 4.0f), size), hn::Set(d, 2.4f)); // 1 - erf(4) is below half an ulp of 1
-  const V q = polynomial(t, {-7.28097534f, -5.16423798f, -0.940500319f, -0.0117510147f, 0.00241909199f,
-                             -0.000448045903f, 8.77043858e-05f, -1.98504858e-05f});
+  // Anchored where 1 - erf is largest: an error of q moves the result by 1 - erf times as much, so that only the first
+  // terms have to be accurate. 1 - erf(4) is below half an ulp of 1.
+  const V t = hn::Sub(min_limit(hn::Set(d, 4.0f), size), hn::Set(d, 0.9f));
+  const V q = polynomial(t, {-1.59409726f, -2.47163296f, -0.830032706f, -0.0456974246f, 0.0108885597f, -0.00196313066f,
+                             0.000189257829f});
   const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), exp(q)), x);
   return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.9f)), small, large);
 }
