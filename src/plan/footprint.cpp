@@ -12,7 +12,7 @@ Footprint::Footprint(const Program& p, const Region& r, const Schedule& order) {
     for (std::size_t d = 0; d < box.size(); ++d) b.dims.emplace_back(box[d], p.tensor(t).dims[d].constant());
     boxes_.push_back(std::move(b));
   };
-  std::set<TensorId> kept;                                         // made here, read by a reduction
+  std::set<TensorId> kept; // made here, read by a reduction
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = *p.statement(r.statements[i]);
     if (s.reduced.empty()) continue;
@@ -36,7 +36,8 @@ Footprint::Bytes Footprint::at(const std::vector<std::int64_t>& sizes) const {
   for (const Box& b : boxes_) {
     std::int64_t bytes = b.width;
     for (const auto& [span, dim] : b.dims) {
-      // The first tile may lose its halo at the edge, and the last one may be ragged: the second is the largest if there is one.
+      // The first tile may lose its halo at the edge, and the last one may be ragged: the second is the largest if
+      // there is one.
       std::int64_t most = 0;
       for (const std::int64_t tile : {0, 1}) {
         std::int64_t variables[2 * 32] = {};
@@ -54,4 +55,4 @@ Footprint::Bytes Footprint::at(const std::vector<std::int64_t>& sizes) const {
   return sum;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

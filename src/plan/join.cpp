@@ -10,11 +10,11 @@ namespace tilewright {
 
 namespace {
 
-constexpr std::size_t most_sets = 48;        // candidates that share their first group
-constexpr std::size_t most_states = 256;     // with equally many groups done
-constexpr std::size_t most_statements = 32;  // of one kernel
+constexpr std::size_t most_sets = 48;       // candidates that share their first group
+constexpr std::size_t most_states = 256;    // with equally many groups done
+constexpr std::size_t most_statements = 32; // of one kernel
 
-using Set = std::vector<int>;                // nodes, ascending
+using Set = std::vector<int>; // nodes, ascending
 
 bool has(const Set& s, int n) { return std::binary_search(s.begin(), s.end(), n); }
 bool disjoint(const Set& a, const Set& b) {
@@ -22,9 +22,18 @@ bool disjoint(const Set& a, const Set& b) {
 }
 
 // A group, or an opaque node (no statements), in an order in which they can run.
-struct Node { std::vector<StatementId> statements; std::size_t group = 0; Set sources, neighbours; };
+struct Node {
+  std::vector<StatementId> statements;
+  std::size_t group = 0;
+  Set sources, neighbours;
+};
 
-struct Kernel { Set nodes; Choice choice; std::int64_t apart = -1; std::int64_t price = 0; };
+struct Kernel {
+  Set nodes;
+  Choice choice;
+  std::int64_t apart = -1;
+  std::int64_t price = 0;
+};
 
 // The groups that are done: all before `first`, and some behind it.
 struct State {
@@ -33,7 +42,12 @@ struct State {
   auto operator<=>(const State&) const = default;
   bool done(int n) const { return n < first || has(behind, n); }
 };
-struct Best { std::int64_t price = 0; int kernels = 0; State from; std::size_t kernel = 0; };
+struct Best {
+  std::int64_t price = 0;
+  int kernels = 0;
+  State from;
+  std::size_t kernel = 0;
+};
 
 struct Joiner {
   const Program& p;
@@ -42,10 +56,10 @@ struct Joiner {
   const std::vector<DimOrder>& layouts;
   const Grouping& given;
   std::vector<Node> nodes;
-  std::vector<Kernel> kernels;                            // every single group first, then what may be joined
-  std::vector<std::vector<std::size_t>> with;             // kernels that hold a node
-  std::vector<std::vector<Alternative>> rejected;         // by the last node
-  std::map<std::string, Choice> known;                    // by signature, and what they cost apart
+  std::vector<Kernel> kernels;                    // every single group first, then what may be joined
+  std::vector<std::vector<std::size_t>> with;     // kernels that hold a node
+  std::vector<std::vector<Alternative>> rejected; // by the last node
+  std::map<std::string, Choice> known;            // by signature, and what they cost apart
   Search search;
 
   // ---- the graph
@@ -70,7 +84,8 @@ struct Joiner {
       };
       if (opaque[n])
         for (TensorId t : opaque[n]->in) reads(t);
-      for (StatementId id : list[n].statements) for_each_access(*p.statement(id), [&](const Access& a) { reads(a.tensor); });
+      for (StatementId id : list[n].statements)
+        for_each_access(*p.statement(id), [&](const Access& a) { reads(a.tensor); });
       sources[n].erase(static_cast<int>(n));
     }
     order(std::move(list), sources);
@@ -81,7 +96,9 @@ struct Joiner {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t n = 0; n < list.size() && !moved; ++n) {
-        if (place[n] >= 0 || std::any_of(sources[n].begin(), sources[n].end(), [&](int s) { return place[static_cast<std::size_t>(s)] < 0; })) continue;
+        if (place[n] >= 0 || std::any_of(sources[n].begin(), sources[n].end(),
+                                         [&](int s) { return place[static_cast<std::size_t>(s)] < 0; }))
+          continue;
         place[n] = static_cast<int>(nodes.size());
         nodes.push_back(std::move(list[n]));
         for (int s : sources[n]) nodes.back().sources.push_back(place[static_cast<std::size_t>(s)]);
@@ -125,7 +142,9 @@ struct Joiner {
 
   std::vector<StatementId> statements(const Set& set) const {
     std::vector<StatementId> list;
-    for (int n : set) list.insert(list.end(), nodes[static_cast<std::size_t>(n)].statements.begin(), nodes[static_cast<std::size_t>(n)].statements.end());
+    for (int n : set)
+      list.insert(list.end(), nodes[static_cast<std::size_t>(n)].statements.begin(),
+                  nodes[static_cast<std::size_t>(n)].statements.end());
     std::sort(list.begin(), list.end());
     return list;
   }
@@ -154,7 +173,9 @@ struct Joiner {
 
   std::string names(const Set& set) const {
     std::string text;
-    for (int n : set) text += (text.empty() ? "" : " + ") + p.tensor(p.statement(nodes[static_cast<std::size_t>(n)].statements.back())->out).name;
+    for (int n : set)
+      text += (text.empty() ? "" : " + ") +
+              p.tensor(p.statement(nodes[static_cast<std::size_t>(n)].statements.back())->out).name;
     return text;
   }
 
@@ -165,7 +186,9 @@ struct Joiner {
         ++search.candidates;
         Kernel k{set, {}, 0, 0};
         Apart apart;
-        for (int x : set) apart.price += kernels[static_cast<std::size_t>(x)].price, apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
+        for (int x : set)
+          apart.price += kernels[static_cast<std::size_t>(x)].price,
+              apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
         k.apart = apart.price;
         const auto r = joined_region(p, m, statements(set));
         if (r) k.choice = priced(*r, &apart);
@@ -175,7 +198,8 @@ struct Joiner {
           k.price = asked(k.choice.price, o);
           kernels.push_back(std::move(k));
         } else if (set.size() == 2 || k.choice.price >= 0) {
-          rejected[static_cast<std::size_t>(set.back())].push_back({names(set), k.choice.price, k.apart, std::move(why)});
+          rejected[static_cast<std::size_t>(set.back())].push_back(
+              {names(set), k.choice.price, k.apart, std::move(why)});
         }
       }
     with.resize(nodes.size());
@@ -209,7 +233,8 @@ struct Joiner {
         for (int from : nodes[static_cast<std::size_t>(n)].sources) {
           if (s.done(from) || has(kernel, from) || has(set, from) || !need.insert(from).second) continue;
           for (std::size_t k : with[static_cast<std::size_t>(from)])
-            if (open(s, kernels[k].nodes) && disjoint(kernels[k].nodes, kernel) && seen.insert(k).second) todo.push_back(kernels[k].nodes);
+            if (open(s, kernels[k].nodes) && disjoint(kernels[k].nodes, kernel) && seen.insert(k).second)
+              todo.push_back(kernels[k].nodes);
         }
     }
     return need;
@@ -236,7 +261,8 @@ struct Joiner {
     State next = s;
     next.behind.insert(next.behind.end(), set.begin(), set.end());
     std::sort(next.behind.begin(), next.behind.end());
-    while (!next.behind.empty() && next.behind.front() == next.first) next.behind.erase(next.behind.begin()), ++next.first;
+    while (!next.behind.empty() && next.behind.front() == next.first)
+      next.behind.erase(next.behind.begin()), ++next.first;
     return next;
   }
 
@@ -261,7 +287,8 @@ struct Joiner {
           // Of equal prices the more kernels: joining must save something.
           const Best next{checked_add(best.price, kernels[k].price), best.kernels - 1, s, k};
           const auto [at, fresh] = levels[done + kernels[k].nodes.size()].emplace(after(s, kernels[k].nodes), next);
-          if (!fresh && std::pair(next.price, next.kernels) < std::pair(at->second.price, at->second.kernels)) at->second = next;
+          if (!fresh && std::pair(next.price, next.kernels) < std::pair(at->second.price, at->second.kernels))
+            at->second = next;
         }
     }
     std::vector<std::size_t> chosen;
@@ -286,13 +313,14 @@ struct Joiner {
     for (std::size_t k = nodes.size(); k < kernels.size(); ++k)
       if (!taken.count(k))
         rejected[static_cast<std::size_t>(kernels[k].nodes.back())].push_back(
-            {names(kernels[k].nodes), kernels[k].choice.price, kernels[k].apart, "another choice of kernels costs less in sum"});
+            {names(kernels[k].nodes), kernels[k].choice.price, kernels[k].apart,
+             "another choice of kernels costs less in sum"});
     Joined out;
     out.search = search;
     for (std::size_t c = chosen.size(); c-- > 0;) {
       Kernel& k = kernels[chosen[c]];
       auto group = statements(k.nodes);
-      if (group.empty()) continue;                         // an opaque node
+      if (group.empty()) continue; // an opaque node
       out.grouping.groups.push_back(std::move(group));
       auto& refusals = out.grouping.refusals.emplace_back();
       auto& alternatives = out.alternatives.emplace_back();
@@ -311,10 +339,11 @@ struct Joiner {
   }
 };
 
-}  // namespace
+} // namespace
 
 Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set) {
-  if (set.size() > most_statements) return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
+  if (set.size() > most_statements)
+    return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
   // One piece of a tensor is no tensor: what reads it needs the others, too.
   std::map<TensorId, int> pieces;
   for (const auto& node : p.nodes)
@@ -333,8 +362,9 @@ Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<S
   return r;
 }
 
-Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts, const Grouping& given) {
+Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts,
+            const Grouping& given) {
   return Joiner{p, m, o, layouts, given, {}, {}, {}, {}, {}, {}}.run();
 }
 
-}  // namespace tilewright
+} // namespace tilewright

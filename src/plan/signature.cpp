@@ -13,7 +13,7 @@ struct Writer {
   const Program& p;
   const std::vector<DimOrder>& layouts;
   std::map<TensorId, std::size_t> number;
-  std::map<const Scalar*, std::size_t> seen;      // bodies share their parts
+  std::map<const Scalar*, std::size_t> seen; // bodies share their parts
   std::string out;
 
   void write(std::int64_t n) { out += std::to_string(n) + ' '; }
@@ -33,9 +33,12 @@ struct Writer {
   void index(const Index& i) {
     for (const Index::Term& t : i.terms) {
       write(t.coefficient);
-      if (const AxisId* a = std::get_if<AxisId>(&t.of)) out += 'a', write(*a);
-      else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of)) access(**g);
-      else index(*std::get<std::shared_ptr<const Index>>(t.of));
+      if (const AxisId* a = std::get_if<AxisId>(&t.of))
+        out += 'a', write(*a);
+      else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of))
+        access(**g);
+      else
+        index(*std::get<std::shared_ptr<const Index>>(t.of));
     }
     out += ':';
     write(i.offset), write(i.div), write(i.mod);
@@ -61,16 +64,21 @@ struct Writer {
     out += '(';
     write(static_cast<std::int64_t>(s->op)), write(static_cast<std::int64_t>(s->dtype));
     for (const ScalarRef& a : s->args) scalar(a);
-    if (const double* d = std::get_if<double>(&s->leaf)) out += fmt::format("{} ", *d);
-    else if (const auto* n = std::get_if<std::int64_t>(&s->leaf)) write(*n);
-    else if (const auto* a = std::get_if<AxisId>(&s->leaf)) write(*a);
-    else if (const auto* z = std::get_if<Size>(&s->leaf)) write(*z);
-    else if (const auto* r = std::get_if<Access>(&s->leaf)) access(*r);
+    if (const double* d = std::get_if<double>(&s->leaf))
+      out += fmt::format("{} ", *d);
+    else if (const auto* n = std::get_if<std::int64_t>(&s->leaf))
+      write(*n);
+    else if (const auto* a = std::get_if<AxisId>(&s->leaf))
+      write(*a);
+    else if (const auto* z = std::get_if<Size>(&s->leaf))
+      write(*z);
+    else if (const auto* r = std::get_if<Access>(&s->leaf))
+      access(*r);
     out += ')';
   }
 };
 
-}  // namespace
+} // namespace
 
 std::string signature(const Program& p, const Region& r, const std::vector<DimOrder>& layouts) {
   Writer w{p, layouts, {}, {}, {}};
@@ -90,4 +98,4 @@ std::string signature(const Program& p, const Region& r, const std::vector<DimOr
   return std::move(w.out);
 }
 
-}  // namespace tilewright
+} // namespace tilewright

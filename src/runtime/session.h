@@ -16,6 +16,8 @@ struct SessionOptions {
   std::string machine; // name or path of the machine to plan for; empty: this CPU
   Binding sizes;
   std::vector<std::string> without; // passes of normal/ to leave out, by name
+  Objective objective = Objective::time; // what kernels and tiles are chosen by
+  bool fuse = true;                      // kernels of several reductions, where they pay
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

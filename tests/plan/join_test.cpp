@@ -9,6 +9,7 @@
 #include <map>
 
 #include "expr/text.h"
+#include "plan/footprint.h"
 #include "plan/fuse.h"
 
 namespace tilewright {
@@ -31,11 +32,13 @@ PlanOptions pairs(double redundancy = 10) {
 }
 
 std::string chain(const char* type) {
-  return fmt::format("program x(c=16, f=64, g=24, h=96, y=28, x=28, u=14, v=14, i=3, j=3)\ninput X[c y x] : {0}\n"
-                     "weight A[f c], B[f i j], C[g f], D[h g], E[h i j] : {0}\n"
-                     "P[f y x] : {0} = sum[c] X[c y x] * A[f c]\nQ[f y x] : {0} = sum[i j] P[f, y+i-1, x+j-1 else 0] * B[f i j]\n"
-                     "R[g y x] : {0} = sum[f] Q[f y x] * C[g f]\nS[h y x] : {0} = sum[g] R[g y x] * D[h g]\n"
-                     "T[h u v] : {0} = sum[i j] S[h, 2*u+i, 2*v+j else 0] * E[h i j]\noutput T\n", type);
+  return fmt::format(
+      "program x(c=16, f=64, g=24, h=96, y=28, x=28, u=14, v=14, i=3, j=3)\ninput X[c y x] : {0}\n"
+      "weight A[f c], B[f i j], C[g f], D[h g], E[h i j] : {0}\n"
+      "P[f y x] : {0} = sum[c] X[c y x] * A[f c]\nQ[f y x] : {0} = sum[i j] P[f, y+i-1, x+j-1 else 0] * B[f i j]\n"
+      "R[g y x] : {0} = sum[f] Q[f y x] * C[g f]\nS[h y x] : {0} = sum[g] R[g y x] * D[h g]\n"
+      "T[h u v] : {0} = sum[i j] S[h, 2*u+i, 2*v+j else 0] * E[h i j]\noutput T\n",
+      type);
 }
 
 std::string kernels(const Plan& plan) {
@@ -51,9 +54,14 @@ std::int64_t elements(const Plan& plan, std::int64_t width) {
   for (const PlannedKernel& k : plan.kernels) sum += k.cost.loaded + k.cost.stored;
   return sum / width;
 }
-Plan planned(const std::string& text, const Machine& m, PlanOptions o) { return make_plan(std::make_shared<Program>(program(text)), m, o); }
+Plan planned(const std::string& text, const Machine& m, PlanOptions o) {
+  return make_plan(std::make_shared<Program>(program(text)), m, o);
+}
 
-struct Expected { std::string kernels; std::int64_t apart, saved; };
+struct Expected {
+  std::string kernels;
+  std::int64_t apart, saved;
+};
 void expect_plan(const std::string& text, const Machine& m, PlanOptions o, std::int64_t width, const Expected& want) {
   const Plan plan = planned(text, m, o);
   o.fuse = false;
@@ -65,16 +73,18 @@ void expect_plan(const std::string& text, const Machine& m, PlanOptions o, std::
 }
 
 TEST(Join, WorkedPlans) {
-  expect_plan(chain("f32"), toy(), pairs(), 4, {"PQ R ST", 455712, 175304});                           // P1
-  expect_plan(chain("i8"), toy(), pairs(), 1, {"PQ R ST", 441120, 243336});                            // P2
-  expect_plan(chain("f32"), toy(), pairs(0.5), 4, {"P QR S T", 455712, 15680});                        // P3
-  expect_plan(chain("f32"), toy(16 << 10, 24 << 10), pairs(), 4, {"PQ R ST", 543520, 109616});         // P4
-  expect_plan("program p6(c=160, f=960, y=7, x=7, i=3, j=3)\ninput X[c y x] : f32\nweight W[f c], V[f i j] : f32\n"
-              "Y[f y x] = sum[c] X[c y x] * W[f c]\nZ[f y x] = sum[i j] Y[f, y+i-1, x+j-1 else 0] * V[f i j]\noutput Z\n",
-              toy(64 << 10, 96 << 10, 8), pairs(), 4, {"YZ", 435840 + 102720, 94080});                 // P6
-  expect_plan("program p7(c=32, f=16, y=32, x=32, i=3, j=3)\ninput X[c y x] : f32\nweight W[f c], V[c i j] : f32\n"
-              "Y[c y x] = sum[i j] X[c, y+i-1, x+j-1 else 0] * V[c i j]\nZ[f y x] = sum[c] Y[c y x] * W[f c]\noutput Z\n",
-              toy(), pairs(), 4, {"YZ", 65824 + 51200, 52896});                                        // P7
+  expect_plan(chain("f32"), toy(), pairs(), 4, {"PQ R ST", 455712, 175304});                   // P1
+  expect_plan(chain("i8"), toy(), pairs(), 1, {"PQ R ST", 441120, 243336});                    // P2
+  expect_plan(chain("f32"), toy(), pairs(0.5), 4, {"P QR S T", 455712, 15680});                // P3
+  expect_plan(chain("f32"), toy(16 << 10, 24 << 10), pairs(), 4, {"PQ R ST", 543520, 109616}); // P4
+  expect_plan(
+      "program p6(c=160, f=960, y=7, x=7, i=3, j=3)\ninput X[c y x] : f32\nweight W[f c], V[f i j] : f32\n"
+      "Y[f y x] = sum[c] X[c y x] * W[f c]\nZ[f y x] = sum[i j] Y[f, y+i-1, x+j-1 else 0] * V[f i j]\noutput Z\n",
+      toy(64 << 10, 96 << 10, 8), pairs(), 4, {"YZ", 435840 + 102720, 94080}); // P6
+  expect_plan(
+      "program p7(c=32, f=16, y=32, x=32, i=3, j=3)\ninput X[c y x] : f32\nweight W[f c], V[c i j] : f32\n"
+      "Y[c y x] = sum[i j] X[c, y+i-1, x+j-1 else 0] * V[c i j]\nZ[f y x] = sum[c] Y[c y x] * W[f c]\noutput Z\n",
+      toy(), pairs(), 4, {"YZ", 65824 + 51200, 52896}); // P7
 }
 
 TEST(Join, LongerKernelsCostNoMore) {
@@ -83,7 +93,89 @@ TEST(Join, LongerKernelsCostNoMore) {
   o.joined = 4, o.streams = true;
   const Plan plan = planned(chain("f32"), toy(), o);
   EXPECT_LE(elements(plan, 4), two);
-  for (const PlannedKernel& k : plan.kernels) EXPECT_TRUE(legality(*plan.program, *k.region, k.schedule, plan.machine).empty());
+  for (const PlannedKernel& k : plan.kernels)
+    EXPECT_TRUE(legality(*plan.program, *k.region, k.schedule, plan.machine).empty());
+}
+
+// ---- what a planner of pairs gets wrong (fcm 1.9, 2.6, 2.7)
+
+const char* sizes = "program s(c=16, f=64, g=24, y=28, x=28, i=3, j=3)\ninput X[c y x], S[f y x] : f32\nweight A[f c], "
+                    "B[f i j], C[g f] : f32\n"
+                    "P[f y x] = sum[c] X[c y x] * A[f c]\n";
+
+// A second reader of the tensor between gets it: the joined kernel stores it, once.
+TEST(Join, WhatOthersReadIsStored) {
+  const Plan plan = planned(std::string(sizes) + "Q[f y x] = sum[i j] P[f, y+i-1, x+j-1 else 0] * B[f i j]\nR[g y x] = "
+                                                 "sum[f] P[f y x] * C[g f]\noutput Q, R\n",
+                            toy(), pairs());
+  bool seen = false;
+  for (const PlannedKernel& k : plan.kernels) {
+    if (k.groups < 2) continue;
+    seen = true;
+    std::int64_t stored = 0;
+    for (const Moved& m : k.cost.moved)
+      if (m.store && plan.program->tensor(m.tensor).name == "P") stored += m.bytes;
+    EXPECT_EQ(stored, 4 * 64 * 28 * 28);
+    EXPECT_TRUE(legality(*plan.program, *k.region, k.schedule, plan.machine).empty());
+  }
+  EXPECT_TRUE(seen) << kernels(plan);
+}
+
+// What is added between two layers is part of the kernel, and is loaded with the halo of the second.
+TEST(Join, AResidualBetweenIsLoaded) {
+  PlanOptions o = pairs();
+  const Plan plan = planned(
+      std::string(sizes) +
+          "T[f y x] = P[f y x] + S[f y x]\nQ[f y x] = sum[i j] T[f, y+i-1, x+j-1 else 0] * B[f i j]\noutput Q\n",
+      toy(96 << 10, 128 << 10), o);
+  ASSERT_EQ(kernels(plan), "PTQ");
+  std::int64_t loaded = 0;
+  for (const Moved& m : plan.kernels[0].cost.moved)
+    if (plan.program->tensor(m.tensor).name == "S") loaded += m.bytes;
+  EXPECT_GE(loaded, 4 * 64 * 28 * 28);
+}
+
+// Neighbours in the list that are none in the graph are never looked at.
+TEST(Join, OnlyNeighboursInTheGraph) {
+  const Plan plan = planned(
+      std::string(sizes) + "Q[f y x] = sum[i j] S[f, y+i-1, x+j-1 else 0] * B[f i j]\noutput P, Q\n", toy(), pairs());
+  EXPECT_EQ(kernels(plan), "P Q");
+  EXPECT_EQ(plan.search.candidates, 0u);
+}
+
+// A tile that does not fit never wins, and all filters in one tile are tried.
+TEST(Join, ChosenTilesKeepTheRules) {
+  for (std::int64_t scratch : {6 << 10, 16 << 10, 48 << 10, 200 << 10}) {
+    const Machine m = toy(scratch, scratch + (16 << 10));
+    const Plan plan = planned(chain("f32"), m, pairs());
+    bool all_filters = false;
+    for (const PlannedKernel& k : plan.kernels) {
+      std::vector<std::int64_t> sizes_of;
+      for (const AxisStep& s : k.schedule.steps) sizes_of.push_back(s.size);
+      const auto tile = Footprint(*plan.program, *k.region, k.schedule).at(sizes_of);
+      EXPECT_LE(tile.held, m.core.block_scratch);
+      EXPECT_LE(tile.all, m.core.combined);
+      EXPECT_GE(k.cost.tiles, m.core.count);
+      all_filters |= std::none_of(k.schedule.steps.begin(), k.schedule.steps.end(), [&](const AxisStep& s) {
+        return k.region->names[static_cast<std::size_t>(s.axis)].find_first_of("fgh") == 0;
+      });
+    }
+    EXPECT_TRUE(all_filters || scratch < (16 << 10));
+  }
+}
+
+TEST(Join, WhatIsNotChosenSaysWhy) {
+  const Plan plan = planned(chain("f32"), toy(), pairs(0.5));
+  std::map<std::string, std::string> rules;
+  for (const PlannedKernel& k : plan.kernels)
+    for (const Alternative& a : k.alternatives) {
+      rules[a.kernels] = a.rule;
+      EXPECT_GT(a.apart, 0);
+      EXPECT_GT(a.together, 0) << a.kernels;
+    }
+  EXPECT_EQ(rules.at("P + Q"), "computes 2.695 operations again for each byte saved, at most 0.5");
+  EXPECT_EQ(rules.at("S + T"), "computes 1.376 operations again for each byte saved, at most 0.5");
+  EXPECT_EQ(rules.size(), 3u);
 }
 
 // ---- dynamic programming against every partition
@@ -95,7 +187,7 @@ struct Prices {
   const PlanOptions& o;
   const Grouping& g;
   const std::vector<DimOrder>& layouts;
-  std::vector<std::size_t> groups;                 // positions of those that are not opaque nodes
+  std::vector<std::size_t> groups; // positions of those that are not opaque nodes
   std::map<unsigned, std::optional<std::int64_t>> known;
 
   std::vector<StatementId> statements(unsigned set) const {
@@ -112,7 +204,8 @@ struct Prices {
       grown = false;
       for (std::size_t i = 0; i < groups.size(); ++i)
         for (std::size_t j = 0; j < groups.size(); ++j)
-          if ((set >> i & 1) && (reached >> i & 1) == 0 && (reached >> j & 1) && linked(i, j)) reached |= 1u << i, grown = true;
+          if ((set >> i & 1) && (reached >> i & 1) == 0 && (reached >> j & 1) && linked(i, j))
+            reached |= 1u << i, grown = true;
     }
     return reached == set;
   }
@@ -194,7 +287,8 @@ TEST(Join, EqualsTheBestPartitionOfRandomPrograms) {
     o.objective = random() % 4 ? Objective::bytes : Objective::time;
     o.joined = 2 + static_cast<int>(random() % 3);
     o.redundancy = random() % 2 ? 10 : 1e9;
-    expect_best(p, random() % 2 ? machine_named("generic-avx2") : toy(1 << (7 + random() % 6), 1 << 13, 2), o, joined, programs);
+    expect_best(p, random() % 2 ? machine_named("generic-avx2") : toy(1 << (7 + random() % 6), 1 << 13, 2), o, joined,
+                programs);
     if (HasFailure()) ADD_FAILURE() << "seed " << seed;
   }
   std::printf("%d programs, %d joined kernels\n", programs, joined);
@@ -217,7 +311,8 @@ std::string random_layers(testing::Random& random) {
       for (int other = 0; other < n; ++other)
         if (other != from && channels[static_cast<std::size_t>(other)] == c) same.push_back(other);
       if (!same.empty()) {
-        body += fmt::format("T{0}[a{3} y x] = T{1}[a{3} y x] + T{2}[a{3} y x]\n", n, from, same[static_cast<std::size_t>(below(static_cast<int>(same.size())))], c);
+        body += fmt::format("T{0}[a{3} y x] = T{1}[a{3} y x] + T{2}[a{3} y x]\n", n, from,
+                            same[static_cast<std::size_t>(below(static_cast<int>(same.size())))], c);
         channels.push_back(c);
         continue;
       }
@@ -235,7 +330,9 @@ std::string random_layers(testing::Random& random) {
   }
   text += weights + body + fmt::format("output T{}", layers);
   for (int n = 1; n < layers; ++n)
-    if (body.find(fmt::format(" T{}[", n)) == std::string::npos && body.find(fmt::format("+ T{}[", n)) == std::string::npos) text += fmt::format(", T{}", n);
+    if (body.find(fmt::format(" T{}[", n)) == std::string::npos &&
+        body.find(fmt::format("+ T{}[", n)) == std::string::npos)
+      text += fmt::format(", T{}", n);
   return text + "\n";
 }
 
@@ -254,5 +351,5 @@ TEST(Join, EqualsTheBestPartitionOfRandomLayers) {
   EXPECT_GT(joined, static_cast<int>(cases) / 2);
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright
