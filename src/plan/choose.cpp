@@ -335,7 +335,18 @@ struct Lattice {
         if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 16) continue;
         if (const auto steps = structure(static_cast<RegionAxis>(a)); steps && steps->size() > 1) try_structure(*steps);
       }
-    return best.price >= 0 ? std::move(best) : std::move(fallback);
+    Choice chosen = best.price >= 0 ? std::move(best) : std::move(fallback);
+    if (by_bytes() && chosen.price >= 0) predict(chosen);
+    return chosen;
+  }
+
+  // What was chosen by bytes takes the time that it would be priced at.
+  void predict(Choice& chosen) const {
+    std::vector<std::int64_t> size;
+    for (const AxisStep& s : chosen.schedule.steps) size.push_back(s.size);
+    const auto tile = Footprint(p, r, chosen.schedule).at(size);
+    if (m.target == Target::cpu)
+      chosen.cost.seconds = static_cast<double>(price(chosen.cost, tile, chosen.schedule.steps, size)) * 1e-12;
   }
 };
 

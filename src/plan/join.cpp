@@ -10,7 +10,7 @@ namespace tilewright {
 
 namespace {
 
-constexpr std::size_t most_sets = 48;       // candidates that share their first group
+constexpr std::size_t most_sets = 96;       // candidates that share their first group
 constexpr std::size_t most_states = 256;    // with equally many groups done
 constexpr std::size_t most_statements = 32; // of one kernel
 
@@ -345,16 +345,16 @@ Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<S
   if (set.size() > most_statements)
     return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
   // One piece of a tensor is no tensor: what reads it needs the others, too.
-  std::map<TensorId, int> pieces;
-  for (const auto& node : p.nodes)
-    if (const Statement* s = std::get_if<Statement>(&node)) ++pieces[s->out];
-  for (StatementId writer : set)
-    for (StatementId reader : set) {
-      bool part = false;
-      const TensorId t = p.statement(writer)->out;
-      if (pieces[t] > 1) for_each_access(*p.statement(reader), [&](const Access& a) { part |= a.tensor == t; });
-      if (part) return Refused{fmt::format("{} has {} pieces", p.tensor(t).name, pieces[t])};
-    }
+  std::set<TensorId> read;
+  for (StatementId id : set) for_each_access(*p.statement(id), [&](const Access& a) { read.insert(a.tensor); });
+  for (StatementId id : set) {
+    const TensorId t = p.statement(id)->out;
+    if (!read.count(t)) continue;
+    for (std::size_t n = 0; n < p.nodes.size(); ++n)
+      if (const Statement* s = p.statement(static_cast<StatementId>(n));
+          s && s->out == t && static_cast<StatementId>(n) != id)
+        return Refused{fmt::format("{} is made in pieces", p.tensor(t).name)};
+  }
   auto r = unify(p, set);
   if (!r) return r;
   const auto why = legality(p, *r, {}, m);
