@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -26,6 +27,7 @@ struct Node {
   std::vector<StatementId> statements;
   std::size_t group = 0;
   Set sources, neighbours;
+  std::vector<bool> before; // every node that must be done before
 };
 
 struct Kernel {
@@ -68,10 +70,10 @@ struct Joiner {
     std::vector<Node> list;
     std::map<TensorId, std::set<int>> writers;
     for (std::size_t g = 0; g < given.groups.size(); ++g)
-      if (!given.groups[g].empty()) list.push_back({given.groups[g], g, {}, {}});
+      if (!given.groups[g].empty()) list.push_back({given.groups[g], g, {}, {}, {}});
     std::vector<const Opaque*> opaque(list.size(), nullptr);
     for (const auto& node : p.nodes)
-      if (const Opaque* x = std::get_if<Opaque>(&node)) list.push_back({{}, 0, {}, {}}), opaque.push_back(x);
+      if (const Opaque* x = std::get_if<Opaque>(&node)) list.push_back({{}, 0, {}, {}, {}}), opaque.push_back(x);
     for (std::size_t n = 0; n < list.size(); ++n) {
       if (opaque[n])
         for (TensorId t : opaque[n]->out) writers[t].insert(static_cast<int>(n));
@@ -107,12 +109,18 @@ struct Joiner {
       }
     }
     TW_ASSERT(nodes.size() == list.size());
-    for (std::size_t n = 0; n < nodes.size(); ++n)
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      nodes[n].before.assign(nodes.size(), false);
       for (int s : nodes[n].sources) {
-        if (nodes[n].statements.empty() || nodes[static_cast<std::size_t>(s)].statements.empty()) continue;
+        const Node& source = nodes[static_cast<std::size_t>(s)];
+        nodes[n].before[static_cast<std::size_t>(s)] = true;
+        for (std::size_t x = 0; x < nodes.size(); ++x)
+          if (source.before[x]) nodes[n].before[x] = true;
+        if (nodes[n].statements.empty() || source.statements.empty()) continue;
         nodes[n].neighbours.push_back(s);
         nodes[static_cast<std::size_t>(s)].neighbours.push_back(static_cast<int>(n));
       }
+    }
   }
 
   // ---- candidates
@@ -138,6 +146,19 @@ struct Joiner {
         }
     }
     return {list.begin() + 1, list.end()};
+  }
+
+  // A node outside of the set that needs a member, and that a member needs.
+  std::optional<int> between(const Set& set) const {
+    for (int x = set.front() + 1; x < set.back(); ++x) {
+      bool after = false, before = false;
+      for (int n : set) {
+        after |= n < x && nodes[static_cast<std::size_t>(x)].before[static_cast<std::size_t>(n)];
+        before |= n > x && nodes[static_cast<std::size_t>(n)].before[static_cast<std::size_t>(x)];
+      }
+      if (after && before && !has(set, x)) return x;
+    }
+    return std::nullopt;
   }
 
   std::vector<StatementId> statements(const Set& set) const {
@@ -179,27 +200,38 @@ struct Joiner {
     return text;
   }
 
+  // Prices a set of groups, or says what speaks against it.
+  std::string consider(Kernel& k) {
+    if (const auto x = between(k.nodes)) {
+      const auto& list = nodes[static_cast<std::size_t>(*x)].statements;
+      return fmt::format("not convex: {} stands between",
+                         list.empty() ? "an opaque node" : p.tensor(p.statement(list.back())->out).name);
+    }
+    Apart apart;
+    for (int x : k.nodes) {
+      apart.price += kernels[static_cast<std::size_t>(x)].price;
+      apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
+    }
+    k.apart = apart.price;
+    const auto r = joined_region(p, m, statements(k.nodes));
+    if (!r) return r.reason();
+    k.choice = priced(*r, &apart);
+    return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+  }
+
   void price_candidates() {
     rejected.resize(nodes.size());
     for (std::size_t n = 0; n < nodes.size(); ++n)
-      for (const Set& set : sets_from(static_cast<int>(n))) {
+      for (Set& set : sets_from(static_cast<int>(n))) {
         ++search.candidates;
-        Kernel k{set, {}, 0, 0};
-        Apart apart;
-        for (int x : set)
-          apart.price += kernels[static_cast<std::size_t>(x)].price,
-              apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
-        k.apart = apart.price;
-        const auto r = joined_region(p, m, statements(set));
-        if (r) k.choice = priced(*r, &apart);
-        std::string why = r ? k.choice.rule : r.reason();
-        if (r && why.empty() && k.choice.price < 0) why = "no tiles are legal";
+        Kernel k{std::move(set), {}, -1, 0};
+        std::string why = consider(k);
         if (why.empty()) {
           k.price = asked(k.choice.price, o);
           kernels.push_back(std::move(k));
-        } else if (set.size() == 2 || k.choice.price >= 0) {
-          rejected[static_cast<std::size_t>(set.back())].push_back(
-              {names(set), k.choice.price, k.apart, std::move(why)});
+        } else if (k.nodes.size() == 2 || k.choice.price >= 0) {
+          rejected[static_cast<std::size_t>(k.nodes.back())].push_back(
+              {names(k.nodes), k.choice.price, k.apart, std::move(why)});
         }
       }
     with.resize(nodes.size());
