@@ -87,7 +87,7 @@ std::string plan_headline(const Plan& plan) {
                      bytes_text(t.stored), bytes_text(t.compulsory), time_text(t.seconds),
                      plan.options.objective == Objective::bytes ? "bytes" : "time", plan.search.candidates,
                      plan.search.priced, plan.search.states,
-                     plan.search.exact ? "exact" : "the cheapest kept of too many");
+                     plan.search.exact ? "exact" : "not exhaustive");
 }
 
 std::string plan_table(const Plan& plan, const PlanTable& options) {

@@ -61,6 +61,7 @@ std::string difference(const Program& p, TensorId t, const Array& got, const Arr
 }
 
 int fused_kernels = 0;   // that the cases below ran
+int joined_kernels = 0;   // chosen by the planner
 
 void one_case(std::uint64_t seed) {
   Random random(seed);
@@ -77,9 +78,17 @@ void one_case(std::uint64_t seed) {
   po.leaf_rows = leaf.mr, po.leaf_columns = leaf.nr, po.lanes = leaf.lanes;
   Grouping grouping = fold_maps(program);
   if (random() % 2) fused_kernels += testing::fuse(program, grouping, random);
-  Plan plan = plan_groups(std::make_shared<Program>(program), machine_named("generic-avx2"), po, grouping);
-  const Machine machine = machine_named("generic-avx2");
-  if (random() % 4)
+  Machine machine = machine_named("generic-avx2");
+  // A plan by bytes for a core with little room joins what it can, in tiles.
+  const bool joined = random() % 3 == 0;
+  if (joined) {
+    machine.core.block_scratch = std::int64_t{64} << (random() % 8);
+    po.objective = random() % 3 ? Objective::bytes : Objective::time, po.redundancy = 1e9;
+  }
+  Plan plan = joined ? make_plan(std::make_shared<Program>(program), machine, po)
+                     : plan_groups(std::make_shared<Program>(program), machine, po, grouping);
+  for (const PlannedKernel& k : plan.kernels) joined_kernels += k.groups > 1;
+  if (random() % (joined ? 2 : 4))
     for (PlannedKernel& k : plan.kernels)
       if (k.region) {
         k.schedule = testing::random_schedule(program, *k.region, random, po.threads);
@@ -108,7 +117,9 @@ TEST(Execute, RandomProgramsEqualTheEvaluator) {
   if (one) return one_case(std::strtoull(one, nullptr, 10));
   const std::uint64_t cases = std::getenv("TILEWRIGHT_LONG") ? 4000 : 400;
   for (std::uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed) one_case(seed);
-  std::printf("%llu programs, %d kernels of several reductions\n", static_cast<unsigned long long>(cases), fused_kernels);
+  std::printf("%llu programs, %d kernels of several reductions; %d joined by the planner\n",
+              static_cast<unsigned long long>(cases), fused_kernels, joined_kernels);
+  EXPECT_GT(joined_kernels, static_cast<int>(cases) / 20);
   EXPECT_GT(fused_kernels, static_cast<int>(cases) / 10);
 }
 
