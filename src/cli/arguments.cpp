@@ -18,6 +18,7 @@ constexpr const char* footer =
 // What was typed, before it is looked at.
 struct Typed {
   std::vector<std::string> sizes, without;
+  std::string objective = "time", fuse = "on";
 };
 
 void add_common(CLI::App& app, Common& c, Typed& typed) {
@@ -28,6 +29,12 @@ void add_common(CLI::App& app, Common& c, Typed& typed) {
   app.add_option("--isa", c.open.session.isa, "vector instructions: base, avx2, avx512, neon; default: the best here");
   app.add_option("--program", c.open.program, "of a .tw file that holds several; default: the first");
   app.add_option("--without", typed.without, "leave out a pass, by name; may be repeated")->allow_extra_args(false);
+  app.add_option("--objective", typed.objective, "what kernels and tiles are chosen by: time or bytes")
+      ->check(CLI::IsMember({"time", "bytes"}))
+      ->capture_default_str();
+  app.add_option("--fuse", typed.fuse, "kernels of several reductions, where they pay: on or off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
   app.add_flag("--json", c.json, "results as JSON, and nothing else, on standard output");
   app.add_flag("--quiet", c.quiet, "no notes on standard error");
 }
@@ -69,6 +76,8 @@ void take_sizes(Common& c, const Typed& typed) {
       throw Error(Code::option, "--size", fmt::format("{} is given twice: {} and {}", old->first, old->second, value));
   }
   c.open.session.without = typed.without;
+  c.open.session.objective = typed.objective == "bytes" ? Objective::bytes : Objective::time;
+  c.open.session.fuse = typed.fuse == "on";
   if (!c.open.session.isa.empty()) static_cast<void>(parse_isa(c.open.session.isa));
   if (c.device.starts_with("cuda"))
     throw Error(Code::device, "--device", fmt::format("{}: this version runs on the CPU only", c.device),

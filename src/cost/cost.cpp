@@ -169,8 +169,9 @@ Cost Model::at(const std::vector<std::int64_t>& sizes) const {
   }
   for (const Work& w : work_) {
     const std::int64_t points = total(w.points, sizes);
-    c.multiply_adds = checked_add(c.multiply_adds, checked_mul(points, w.multiply_adds));
-    c.operations = checked_add(c.operations, checked_mul(points, w.operations));
+    c.done.push_back({points, checked_mul(points, w.multiply_adds), checked_mul(points, w.operations)});
+    c.multiply_adds = checked_add(c.multiply_adds, c.done.back().multiply_adds);
+    c.operations = checked_add(c.operations, c.done.back().operations);
   }
   price(c, sizes);
   return c;

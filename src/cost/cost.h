@@ -13,6 +13,8 @@ struct Moved { TensorId tensor; std::int64_t bytes; bool store; };
 
 struct Cost {
   std::vector<Moved> moved;               // one a transfer of the schedule
+  struct Done { std::int64_t points = 0, multiply_adds = 0, operations = 0; };
+  std::vector<Done> done;                 // by each statement of the region; points that are computed again count again
   std::int64_t loaded = 0, stored = 0;    // bytes, whole run
   std::int64_t compulsory = 0;            // each tensor's touched box once
   std::int64_t multiply_adds = 0;         // of contractions and weighted windows, recomputed ones too

@@ -1,4 +1,4 @@
-#include "plan/plan.h"
+#include "plan/join.h"
 
 #include <algorithm>
 #include <map>
@@ -58,22 +58,30 @@ bool runnable(const Program& p, const Grouping& grouping) {
   return runnable_order(list).size() == list.size();
 }
 
-Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& grouping) {
+namespace {
+
+Plan assemble(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, std::vector<DimOrder> layouts, Joined joined) {
   const Program& p = *program;
-  Plan plan{program, machine, options, {}, choose_layouts(p)};
+  Plan plan{program, machine, options, {}, std::move(layouts), joined.search};
   const Readers readers = readers_by_tensor(p);
   std::vector<PlannedKernel> kernels;
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
-    if (grouping.groups[g].empty()) continue;
+  for (std::size_t g = 0; g < joined.grouping.groups.size(); ++g) {
     PlannedKernel k;
-    const auto region = unify(p, grouping.groups[g]);
+    const auto region = unify(p, joined.grouping.groups[g]);
     TW_ASSERT(static_cast<bool>(region));
     k.region = *region;
     fix_boundary(p, readers, *k.region);
     k.name = p.tensor(p.statement(k.region->statements.back())->out).name;
-    k.schedule = choose_tiles(p, *k.region, machine, options, plan.layouts);
-    k.cost = cost(p, *k.region, k.schedule, machine);
-    k.refusals = grouping.refusals[g];
+    k.schedule = std::move(joined.choices[g].schedule);
+    k.cost = std::move(joined.choices[g].cost);
+    // Equal regions share one choice: the tensors are this one's.
+    const auto moves = transfers(p, *k.region, k.schedule);
+    for (std::size_t i = 0; i < moves.size(); ++i) k.cost.moved[i].tensor = moves[i].tensor;
+    k.refusals = std::move(joined.grouping.refusals[g]);
+    k.groups = joined.groups[g];
+    k.together = k.groups > 1 ? joined.choices[g].price : -1;
+    k.apart = joined.apart[g];
+    k.alternatives = std::move(joined.alternatives[g]);
     kernels.push_back(std::move(k));
   }
   for (std::size_t n = 0; n < p.nodes.size(); ++n)
@@ -96,9 +104,23 @@ Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine,
   return plan;
 }
 
+}  // namespace
+
+Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& grouping) {
+  PlanOptions apart = options;
+  apart.joined = 1;
+  auto layouts = choose_layouts(*program);
+  Joined joined = join(*program, machine, apart, layouts, grouping);
+  Plan plan = assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
+  return plan;
+}
+
 Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
   const Grouping grouping = fold_maps(*program);
-  return plan_groups(std::move(program), machine, options, grouping);
+  if (!options.fuse) return plan_groups(std::move(program), machine, options, grouping);
+  auto layouts = choose_layouts(*program);
+  Joined joined = join(*program, machine, options, layouts, grouping);
+  return assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
 }
 
 }  // namespace tilewright

@@ -1,7 +1,12 @@
 // Plans: which statements share a kernel, how each kernel is scheduled, and how the tensors between kernels lie.
 //
-// A plan is a pure function of (program, machine, options). For now a region is one reduction with the maps behind it, or a chain
-// of maps; every rejected alternative keeps its reason.
+// A plan is a pure function of (program, machine, options). Maps go into their neighbours first; then neighbouring groups become
+// one kernel where the laws allow it and the model says that it pays. Every rejected alternative keeps its numbers and the first
+// rule that it breaks.
+//
+//   Y = sum[c] X*W, maps behind it; Z = sum[i j] Y*V, maps behind it
+//     two kernels   Y is stored once and loaded with its halo                         1,149,440 B + 739,840 B
+//     one kernel    tiles of Z make what they need of Y: tile f 32, tile y 8            708,416 B
 #pragma once
 #include <memory>
 
@@ -10,10 +15,28 @@
 
 namespace tilewright {
 
+enum class Objective { time, bytes };   // predicted seconds, or bytes moved between memory and the tiles
+
 struct PlanOptions {
   int threads = 1;
   std::string isa;               // vector instructions of the leaves
   int leaf_rows = 1, leaf_columns = 1, lanes = 1;   // their register tile, and floats of a vector
+  Objective objective = Objective::time;
+  bool fuse = true;              // kernels of several reductions
+  double margin = 0.08;          // predicted seconds that joining must save at least
+  int joined = 4;                // groups in one kernel at most
+  // Of the bytes objective: tiles as small as the innermost memory asks, as many as there are cores, and recomputed operations
+  // for each byte saved at most.
+  bool streams = true;           // reduced axes may be cut too, so that operands need not fit whole
+  double redundancy = 10;
+  double interpreted = 20;       // how many times longer a reduction takes that the target has no leaf for
+};
+
+// A kernel that was looked at and not chosen. Numbers are bytes or picoseconds, as the objective asks; -1: not priced.
+struct Alternative {
+  std::string kernels;           // "Y + Z"
+  std::int64_t together = -1, apart = -1;
+  std::string rule;              // the first that it breaks
 };
 
 struct PlannedKernel {
@@ -23,7 +46,13 @@ struct PlannedKernel {
   Schedule schedule;
   Cost cost;
   std::vector<std::string> refusals;   // "Z not folded in: read through two maps"
+  int groups = 1;                // that were joined
+  std::int64_t together = -1, apart = -1;   // price of this kernel and of its groups one by one, where several were joined
+  std::vector<Alternative> alternatives;    // that end in this kernel's groups
 };
+
+// How much was looked at.
+struct Search { std::size_t candidates = 0, priced = 0, states = 0; bool exact = true; };
 
 struct Plan {
   std::shared_ptr<const Program> program;   // normalised, all sizes fixed
@@ -31,6 +60,7 @@ struct Plan {
   PlanOptions options;
   std::vector<PlannedKernel> kernels;       // in an order in which they can run
   std::vector<DimOrder> layouts;            // by tensor
+  Search search;
 };
 
 Plan make_plan(std::shared_ptr<const Program>, const Machine&, const PlanOptions&);
@@ -41,7 +71,6 @@ Grouping fold_maps(const Program&);                                           //
 bool runnable(const Program&, const Grouping&);                               // whether no group waits for one that waits for it
 Plan plan_groups(std::shared_ptr<const Program>, const Machine&, const PlanOptions&, const Grouping&);   // each must be a region
 std::vector<DimOrder> choose_layouts(const Program&);                         // by tensor
-Schedule choose_tiles(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&);
 Schedule choose_blocks(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);   // for a GPU
 
 }  // namespace tilewright

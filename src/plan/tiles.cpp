@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "plan/plan.h"
+#include "plan/choose.h"
 
 namespace tilewright {
 

@@ -81,6 +81,13 @@ std::string explain_kernel(const Plan& plan, std::size_t number, const cpu::Exec
     out += "  not folded\n";
     for (const std::string& refusal : k.refusals) out += "    " + refusal + "\n";
   }
+  if (k.groups > 1)
+    out += fmt::format("  joined\n    {} groups: {}, apart {}\n", k.groups, price_text(plan, k.together),
+                       price_text(plan, k.apart));
+  if (const auto others = not_chosen(plan, k); !others.empty()) {
+    out += "  not joined\n";
+    for (const std::string& line : others) out += "    " + line + "\n";
+  }
   out += "  loops\n" + indented(print(p, *k.region, k.schedule, expand(p, *k.region, k.schedule, k.name)), "    ");
   if (executable && !executable->kernels[number].leaves.empty()) {
     out += "  leaves\n";

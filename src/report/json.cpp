@@ -43,11 +43,25 @@ Json cost_json(const Plan& plan, const PlannedKernel& k) {
           {"loaded", k.cost.loaded},
           {"stored", k.cost.stored},
           {"compulsory", k.cost.compulsory},
+          {"percent_above_compulsory", percent_above(k.cost)},
           {"multiply_adds", k.cost.multiply_adds},
           {"operations", k.cost.operations},
           {"microseconds", k.cost.seconds * 1e6},
           {"bound", k.cost.bound},
           {"transfers", transfers}};
+}
+
+// Bytes or picoseconds, as the objective asks; null where nothing was priced.
+Json price_json(std::int64_t price) { return price < 0 ? Json() : Json(price); }
+
+Json alternatives_json(const PlannedKernel& k) {
+  Json list = Json::array();
+  for (const Alternative& a : k.alternatives)
+    list.push_back({{"kernels", a.kernels},
+                    {"together", price_json(a.together)},
+                    {"apart", price_json(a.apart)},
+                    {"rule", a.rule}});
+  return list;
 }
 
 Json kernel_json(const Plan& plan, std::size_t number, const cpu::Executable* executable) {
@@ -67,6 +81,9 @@ Json kernel_json(const Plan& plan, std::size_t number, const cpu::Executable* ex
   json["schedule"] = schedule_json(k);
   json["cost"] = cost_json(plan, k);
   json["refusals"] = k.refusals;
+  json["groups"] = k.groups;
+  if (k.groups > 1) json["together"] = price_json(k.together), json["apart"] = price_json(k.apart);
+  json["not_chosen"] = alternatives_json(k);
   if (executable) json["leaves"] = executable->kernels[number].leaves;
   return json;
 }
@@ -105,10 +122,18 @@ std::string plan_json(const Plan& plan, const cpu::Executable* executable, int i
   const PlanTotals t = totals(plan);
   Json kernels = Json::array();
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) kernels.push_back(kernel_json(plan, k, executable));
+  const bool bytes = plan.options.objective == Objective::bytes;
   return written({{"program", plan.program->name},
                   {"machine", plan.machine.name},
                   {"threads", plan.options.threads},
                   {"isa", plan.options.isa},
+                  {"objective", bytes ? "bytes" : "time"},
+                  {"unit_of_prices", bytes ? "bytes" : "picoseconds"},
+                  {"search",
+                   {{"candidates", plan.search.candidates},
+                    {"priced", plan.search.priced},
+                    {"states", plan.search.states},
+                    {"exact", plan.search.exact}}},
                   {"totals",
                    {{"kernels", plan.kernels.size()},
                     {"loaded", t.loaded},

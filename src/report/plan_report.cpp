@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "report/table.h"
@@ -21,17 +22,38 @@ std::vector<std::string> row(const Plan& plan, std::size_t k, const PlanTable& o
     for (const std::string& cell :
          {std::to_string(kernel.region->statements.size()),
           shortened(text(*kernel.region, kernel.schedule), schedule_width), std::to_string(c.tiles),
-          bytes_text(c.loaded), bytes_text(c.stored), bytes_text(c.compulsory), time_text(c.seconds), c.bound})
+          bytes_text(c.loaded), bytes_text(c.stored), bytes_text(c.compulsory),
+          fmt::format("+{:.0f}%", percent_above(c)), time_text(c.seconds), c.bound})
       cells.push_back(cell);
   } else {
     const auto& node = std::get<Opaque>(plan.program->nodes[static_cast<std::size_t>(kernel.opaque)]);
-    for (const char* cell : {"opaque", node.op.c_str(), "-", "-", "-", "-", "-", "-"}) cells.emplace_back(cell);
+    for (const char* cell : {"opaque", node.op.c_str(), "-", "-", "-", "-", "-", "-", "-"}) cells.emplace_back(cell);
   }
   if (!options.measured.empty()) cells.insert(cells.end() - 2, time_text(options.measured[k]));
   return cells;
 }
 
 } // namespace
+
+double percent_above(const Cost& c) {
+  if (c.compulsory == 0) return 0;
+  const auto more = static_cast<double>(c.loaded + c.stored - c.compulsory);
+  return std::round(1000 * more / static_cast<double>(c.compulsory)) / 10;
+}
+
+std::string price_text(const Plan& plan, std::int64_t price) {
+  return plan.options.objective == Objective::bytes ? bytes_text(price) : time_text(static_cast<double>(price) * 1e-12);
+}
+
+std::vector<std::string> not_chosen(const Plan& plan, const PlannedKernel& k) {
+  std::vector<std::string> list;
+  for (const Alternative& a : k.alternatives) {
+    std::string line = a.kernels + ": ";
+    if (a.together >= 0) line += fmt::format("{}, apart {}: ", price_text(plan, a.together), price_text(plan, a.apart));
+    list.push_back(line + a.rule);
+  }
+  return list;
+}
 
 PlanTotals totals(const Plan& plan) {
   PlanTotals t;
@@ -55,10 +77,17 @@ std::string plan_headline(const Plan& plan) {
   const std::string& title = plan.machine.title.empty() ? plan.machine.name : plan.machine.title;
   std::string line = fmt::format("{} kernels of {} statements", plan.kernels.size() - t.opaque, t.statements);
   if (t.opaque > 0) line += fmt::format(" and {} opaque operators", t.opaque);
-  return line + fmt::format(", for {} ({} threads, {})\n{} multiply-adds, {} loaded, {} stored, {} compulsory; "
-                            "predicted {}\n",
-                            title, plan.options.threads, plan.options.isa, count_text(t.multiply_adds),
-                            bytes_text(t.loaded), bytes_text(t.stored), bytes_text(t.compulsory), time_text(t.seconds));
+  std::size_t joined = 0;
+  for (const PlannedKernel& k : plan.kernels) joined += k.groups > 1;
+  if (joined > 0) line += fmt::format(", {} of them joined", joined);
+  return line +
+         fmt::format(", for {} ({} threads, {})\n{} multiply-adds, {} loaded, {} stored, {} compulsory; "
+                     "predicted {}\nchosen by {}: {} sets of neighbours looked at, {} kernels priced, {} states, {}\n",
+                     title, plan.options.threads, plan.options.isa, count_text(t.multiply_adds), bytes_text(t.loaded),
+                     bytes_text(t.stored), bytes_text(t.compulsory), time_text(t.seconds),
+                     plan.options.objective == Objective::bytes ? "bytes" : "time", plan.search.candidates,
+                     plan.search.priced, plan.search.states,
+                     plan.search.exact ? "exact" : "not exhaustive");
 }
 
 std::string plan_table(const Plan& plan, const PlanTable& options) {
@@ -72,9 +101,9 @@ std::string plan_table(const Plan& plan, const PlanTable& options) {
     shown.resize(options.most);
     std::sort(shown.begin(), shown.end());
   }
-  std::vector<std::vector<std::string>> rows{
-      {"#", "kernel", "statements", "schedule", "tiles", "loaded", "stored", "compulsory", "predicted", "bound"}};
-  std::string align = "rlrlrrrrrl";
+  std::vector<std::vector<std::string>> rows{{"#", "kernel", "statements", "schedule", "tiles", "loaded", "stored",
+                                              "compulsory", "above", "predicted", "bound"}};
+  std::string align = "rlrlrrrrrrl";
   if (!options.measured.empty()) {
     rows[0].insert(rows[0].end() - 2, "measured");
     align.insert(align.size() - 1, "r");

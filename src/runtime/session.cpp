@@ -52,7 +52,10 @@ PlanOptions plan_options(const SessionOptions& o, const Machine& machine) {
   const int threads = machine.target == Target::cpu && o.machine.empty() ? threads_of(o)
                       : o.threads > 0                                    ? threads_of(o)
                                                                          : std::max(1, machine.core.count);
-  return {threads, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
+  PlanOptions plan{threads, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
+  plan.objective = o.objective;
+  plan.fuse = o.fuse;
+  return plan;
 }
 
 // A place of its own for every tensor that the memory plan keeps at all.

@@ -17,6 +17,8 @@ struct SessionOptions {
   Binding sizes;
   std::vector<std::string> without; // passes of normal/ to leave out, by name
   std::string plan;                 // a plan file to follow (runtime/plan_file.h); threads and isa that are not given are the file's
+  Objective objective = Objective::time; // what kernels and tiles are chosen by
+  bool fuse = true;                      // kernels of several reductions, where they pay
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

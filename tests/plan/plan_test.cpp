@@ -28,7 +28,7 @@ TEST(FoldMaps, TwoKernelsThatWaitForEachOtherStayApart) {
   const Program p = program("program p(q=4, k=3)\ninput X[q k], Y[q k] : f32\nA[q] = sum[k] X[q k]\nB[q] = sum[k] Y[q k] + A[q]\n"
                             "D[q] = A[q] * B[q]\noutput D\n");
   const Grouping g = fold_maps(p);
-  const Plan plan = make_plan(std::make_shared<Program>(p), machine_named("generic-avx2"), {1, "base", 1, 1, 1});
+  const Plan plan = plan_groups(std::make_shared<Program>(p), machine_named("generic-avx2"), {1, "base", 1, 1, 1}, g);
   EXPECT_EQ(plan.kernels.size(), kernels(g));
   EXPECT_EQ(kernels(g), 2u);
 }

@@ -59,6 +59,7 @@ std::string difference(const Program& p, TensorId t, const Array& got, const Arr
 }
 
 int fused_kernels = 0;   // that the cases below ran
+int joined_kernels = 0;   // chosen by the planner
 
 void one_case(std::uint64_t seed) {
   Random random(seed);
@@ -68,6 +69,7 @@ void one_case(std::uint64_t seed) {
   const Program program = fix_sizes(testing::random_program(random, o), {});
   const Values given = testing::random_inputs(program, random);
   const Plan plan = testing::random_plan(program, random, &fused_kernels);
+  for (const PlannedKernel& k : plan.kernels) joined_kernels += k.groups > 1;
   const Values want = evaluate(program, given, {}, Evaluation::typed);
   const Values got = testing::execute(plan, given);
   double slack = 0;
@@ -86,7 +88,9 @@ TEST(Execute, RandomProgramsEqualTheEvaluator) {
   if (one) return one_case(std::strtoull(one, nullptr, 10));
   const std::uint64_t cases = std::getenv("TILEWRIGHT_LONG") ? 4000 : 400;
   for (std::uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed) one_case(seed);
-  std::printf("%llu programs, %d kernels of several reductions\n", static_cast<unsigned long long>(cases), fused_kernels);
+  std::printf("%llu programs, %d kernels of several reductions; %d joined by the planner\n",
+              static_cast<unsigned long long>(cases), fused_kernels, joined_kernels);
+  EXPECT_GT(joined_kernels, static_cast<int>(cases) / 20);
   EXPECT_GT(fused_kernels, static_cast<int>(cases) / 10);
 }
 

@@ -21,12 +21,19 @@ inline PlanOptions options_for(const kernels::Kernels& leaf, int threads) {
 inline Plan random_plan(const Program& program, Random& random, int* fused) {
   const auto isas = kernels::available_isas();
   const kernels::Kernels& leaf = kernels::kernels_for(isas[random() % isas.size()]);
-  const PlanOptions po = options_for(leaf, 1 + static_cast<int>(random() % 3));
-  const Machine machine = machine_named("generic-avx2");
+  PlanOptions po = options_for(leaf, 1 + static_cast<int>(random() % 3));
+  Machine machine = machine_named("generic-avx2");
   Grouping grouping = fold_maps(program);
   if (random() % 2) *fused += fuse(program, grouping, random);
-  Plan plan = plan_groups(std::make_shared<Program>(program), machine, po, grouping);
-  if (random() % 4)
+  // A plan by bytes for a core with little room joins what it can, in tiles.
+  const bool joined = random() % 3 == 0;
+  if (joined) {
+    machine.core.block_scratch = std::int64_t{64} << (random() % 8);
+    po.objective = random() % 3 ? Objective::bytes : Objective::time, po.redundancy = 1e9;
+  }
+  Plan plan = joined ? make_plan(std::make_shared<Program>(program), machine, po)
+                     : plan_groups(std::make_shared<Program>(program), machine, po, grouping);
+  if (random() % (joined ? 2 : 4))
     for (PlannedKernel& k : plan.kernels)
       if (k.region) {
         k.schedule = random_schedule(program, *k.region, random, po.threads);

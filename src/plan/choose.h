@@ -1,0 +1,36 @@
+// The best schedule of one region under the plan's objective, with its price; or the first rule that every schedule
+// breaks.
+//
+//   time    predicted picoseconds; what the target has no leaf for is priced as interpreted
+//   bytes   moved between memory and the tiles, over tiles that fit the innermost memory and are as many as there are
+//   cores
+#pragma once
+#include "plan/plan.h"
+
+namespace tilewright {
+
+// What the groups of a joined region cost one by one: joining must save, and recompute little for what it saves.
+struct Apart {
+  std::int64_t price = 0, multiply_adds = 0;
+};
+
+struct Choice {
+  Schedule schedule;
+  Cost cost;
+  std::int64_t price = -1; // -1: no schedule at all
+  std::string rule;        // why not, with numbers; empty: it may be chosen
+};
+Choice choose(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&,
+              const Apart* = nullptr);
+
+// Of a region of one reduction, by predicted time.
+Schedule choose_tiles(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&);
+
+// A price that joining is compared by: predicted time with the margin on it.
+std::int64_t asked(std::int64_t price, const PlanOptions&);
+
+// Equal for regions that differ in names and in the tensors they stand at only: what is chosen for one holds for the
+// other.
+std::string signature(const Program&, const Region&, const std::vector<DimOrder>&);
+
+} // namespace tilewright

@@ -1,0 +1,58 @@
+#include "plan/footprint.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tilewright {
+
+Footprint::Footprint(const Program& p, const Region& r, const Schedule& order) {
+  for (const AxisStep& s : order.steps) extents_.push_back(r.axes[static_cast<std::size_t>(s.axis)].constant());
+  auto add = [&](TensorId t, const std::vector<Span>& box, bool stored) {
+    Box b{{}, static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)), stored};
+    for (std::size_t d = 0; d < box.size(); ++d) b.dims.emplace_back(box[d], p.tensor(t).dims[d].constant());
+    boxes_.push_back(std::move(b));
+  };
+  std::set<TensorId> kept; // made here, read by a reduction
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& s = *p.statement(r.statements[i]);
+    if (s.reduced.empty()) continue;
+    for_each_access(s, [&](const Access& a) { kept.insert(a.tensor); });
+  }
+  for (const Transfer& t : transfers(p, r, order))
+    if (!t.store || !kept.count(t.tensor)) add(t.tensor, t.box, t.store);
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& s = *p.statement(r.statements[i]);
+    if (!kept.count(s.out)) continue;
+    const auto axis_ranges = ranges(p, r, order, static_cast<int>(i));
+    std::vector<Span> box;
+    for (std::size_t d = 0; d < s.at.size(); ++d) box.push_back(hull(s.at[d], axis_ranges, p.tensor(s.out).dims[d]));
+    add(s.out, box, false);
+  }
+}
+
+Footprint::Bytes Footprint::at(const std::vector<std::int64_t>& sizes) const {
+  TW_ASSERT(sizes.size() == extents_.size() && sizes.size() <= 32);
+  Bytes sum;
+  for (const Box& b : boxes_) {
+    std::int64_t bytes = b.width;
+    for (const auto& [span, dim] : b.dims) {
+      // The first tile may lose its halo at the edge, and the last one may be ragged: the second is the largest if
+      // there is one.
+      std::int64_t most = 0;
+      for (const std::int64_t tile : {0, 1}) {
+        std::int64_t variables[2 * 32] = {};
+        for (std::size_t s = 0; s < sizes.size(); ++s) {
+          const std::int64_t low = tile * sizes[s] < extents_[s] ? tile * sizes[s] : 0;
+          variables[2 * s] = low, variables[2 * s + 1] = std::min(low + sizes[s], extents_[s]);
+        }
+        most = std::max(most, span.count(variables, dim));
+      }
+      bytes = checked_mul(bytes, most);
+    }
+    (b.stored ? sum.all : sum.held) += bytes;
+  }
+  sum.all += sum.held;
+  return sum;
+}
+
+} // namespace tilewright

@@ -1,0 +1,402 @@
+#include "plan/join.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace tilewright {
+
+namespace {
+
+constexpr std::size_t most_sets = 96;       // candidates that share their first group
+constexpr std::size_t most_states = 256;    // with equally many groups done
+constexpr std::size_t most_statements = 32; // of one kernel
+
+using Set = std::vector<int>; // nodes, ascending
+
+bool has(const Set& s, int n) { return std::binary_search(s.begin(), s.end(), n); }
+bool disjoint(const Set& a, const Set& b) {
+  return std::none_of(a.begin(), a.end(), [&](int n) { return has(b, n); });
+}
+
+// A group, or an opaque node (no statements), in an order in which they can run.
+struct Node {
+  std::vector<StatementId> statements;
+  std::size_t group = 0;
+  Set sources, neighbours;
+  std::vector<bool> before; // every node that must be done before
+};
+
+struct Kernel {
+  Set nodes;
+  Choice choice;
+  std::int64_t apart = -1;
+  std::int64_t price = 0;
+};
+
+// The groups that are done: all before `first`, and some behind it.
+struct State {
+  int first = 0;
+  Set behind;
+  auto operator<=>(const State&) const = default;
+  bool done(int n) const { return n < first || has(behind, n); }
+};
+struct Best {
+  std::int64_t price = 0;
+  int kernels = 0;
+  State from;
+  std::size_t kernel = 0;
+};
+
+struct Joiner {
+  const Program& p;
+  const Machine& m;
+  const PlanOptions& o;
+  const std::vector<DimOrder>& layouts;
+  const Grouping& given;
+  std::vector<Node> nodes;
+  std::vector<Kernel> kernels;                    // every single group first, then what may be joined
+  std::vector<std::vector<std::size_t>> with;     // kernels that hold a node
+  std::vector<std::vector<Alternative>> rejected; // by the last node
+  std::map<std::string, Choice> known;            // by signature, and what they cost apart
+  Search search;
+
+  // ---- the graph
+
+  void make_nodes() {
+    std::vector<Node> list;
+    std::map<TensorId, std::set<int>> writers;
+    for (std::size_t g = 0; g < given.groups.size(); ++g)
+      if (!given.groups[g].empty()) list.push_back({given.groups[g], g, {}, {}, {}});
+    std::vector<const Opaque*> opaque(list.size(), nullptr);
+    for (const auto& node : p.nodes)
+      if (const Opaque* x = std::get_if<Opaque>(&node)) list.push_back({{}, 0, {}, {}, {}}), opaque.push_back(x);
+    for (std::size_t n = 0; n < list.size(); ++n) {
+      if (opaque[n])
+        for (TensorId t : opaque[n]->out) writers[t].insert(static_cast<int>(n));
+      for (StatementId id : list[n].statements) writers[p.statement(id)->out].insert(static_cast<int>(n));
+    }
+    std::vector<std::set<int>> sources(list.size());
+    for (std::size_t n = 0; n < list.size(); ++n) {
+      auto reads = [&](TensorId t) {
+        if (const auto w = writers.find(t); w != writers.end()) sources[n].insert(w->second.begin(), w->second.end());
+      };
+      if (opaque[n])
+        for (TensorId t : opaque[n]->in) reads(t);
+      for (StatementId id : list[n].statements)
+        for_each_access(*p.statement(id), [&](const Access& a) { reads(a.tensor); });
+      sources[n].erase(static_cast<int>(n));
+    }
+    order(std::move(list), sources);
+  }
+
+  void order(std::vector<Node> list, const std::vector<std::set<int>>& sources) {
+    std::vector<int> place(list.size(), -1);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t n = 0; n < list.size() && !moved; ++n) {
+        if (place[n] >= 0 || std::any_of(sources[n].begin(), sources[n].end(),
+                                         [&](int s) { return place[static_cast<std::size_t>(s)] < 0; }))
+          continue;
+        place[n] = static_cast<int>(nodes.size());
+        nodes.push_back(std::move(list[n]));
+        for (int s : sources[n]) nodes.back().sources.push_back(place[static_cast<std::size_t>(s)]);
+        std::sort(nodes.back().sources.begin(), nodes.back().sources.end());
+        moved = true;
+      }
+    }
+    TW_ASSERT(nodes.size() == list.size());
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      nodes[n].before.assign(nodes.size(), false);
+      for (int s : nodes[n].sources) {
+        const Node& source = nodes[static_cast<std::size_t>(s)];
+        nodes[n].before[static_cast<std::size_t>(s)] = true;
+        for (std::size_t x = 0; x < nodes.size(); ++x)
+          if (source.before[x]) nodes[n].before[x] = true;
+        if (nodes[n].statements.empty() || source.statements.empty()) continue;
+        nodes[n].neighbours.push_back(s);
+        nodes[static_cast<std::size_t>(s)].neighbours.push_back(static_cast<int>(n));
+      }
+    }
+  }
+
+  // ---- candidates
+
+  // Connected sets whose first node is n, small ones first.
+  std::vector<Set> sets_from(int n) {
+    std::vector<Set> list{{n}};
+    std::set<Set> seen;
+    for (std::size_t at = 0; at < list.size(); ++at) {
+      if (static_cast<int>(list[at].size()) >= o.joined) continue;
+      const Set from = list[at];
+      for (int member : from)
+        for (int next : nodes[static_cast<std::size_t>(member)].neighbours) {
+          if (next <= n || has(from, next)) continue;
+          Set more = from;
+          more.insert(std::lower_bound(more.begin(), more.end(), next), next);
+          if (!seen.insert(more).second) continue;
+          if (list.size() > most_sets) {
+            search.exact = false;
+            return {list.begin() + 1, list.end()};
+          }
+          list.push_back(std::move(more));
+        }
+    }
+    return {list.begin() + 1, list.end()};
+  }
+
+  // A node outside of the set that needs a member, and that a member needs.
+  std::optional<int> between(const Set& set) const {
+    for (int x = set.front() + 1; x < set.back(); ++x) {
+      bool after = false, before = false;
+      for (int n : set) {
+        after |= n < x && nodes[static_cast<std::size_t>(x)].before[static_cast<std::size_t>(n)];
+        before |= n > x && nodes[static_cast<std::size_t>(n)].before[static_cast<std::size_t>(x)];
+      }
+      if (after && before && !has(set, x)) return x;
+    }
+    return std::nullopt;
+  }
+
+  std::vector<StatementId> statements(const Set& set) const {
+    std::vector<StatementId> list;
+    for (int n : set)
+      list.insert(list.end(), nodes[static_cast<std::size_t>(n)].statements.begin(),
+                  nodes[static_cast<std::size_t>(n)].statements.end());
+    std::sort(list.begin(), list.end());
+    return list;
+  }
+
+  Choice priced(const Region& r, const Apart* apart) {
+    std::string key = signature(p, r, layouts);
+    if (apart) key += fmt::format("\napart {} {}", apart->price, apart->multiply_adds);
+    const auto it = known.find(key);
+    if (it != known.end()) return it->second;
+    ++search.priced;
+    return known[key] = choose(p, r, m, o, layouts, apart);
+  }
+
+  void price_singles() {
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      Kernel k{{static_cast<int>(n)}, {}, -1, 0};
+      if (!nodes[n].statements.empty()) {
+        const auto r = unify(p, nodes[n].statements);
+        TW_ASSERT(static_cast<bool>(r));
+        k.choice = priced(*r, nullptr);
+        k.price = k.choice.price;
+      }
+      kernels.push_back(std::move(k));
+    }
+  }
+
+  std::string names(const Set& set) const {
+    std::string text;
+    for (int n : set)
+      text += (text.empty() ? "" : " + ") +
+              p.tensor(p.statement(nodes[static_cast<std::size_t>(n)].statements.back())->out).name;
+    return text;
+  }
+
+  // Prices a set of groups, or says what speaks against it.
+  std::string consider(Kernel& k) {
+    if (const auto x = between(k.nodes)) {
+      const auto& list = nodes[static_cast<std::size_t>(*x)].statements;
+      return fmt::format("not convex: {} stands between",
+                         list.empty() ? "an opaque node" : p.tensor(p.statement(list.back())->out).name);
+    }
+    Apart apart;
+    for (int x : k.nodes) {
+      apart.price += kernels[static_cast<std::size_t>(x)].price;
+      apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
+    }
+    k.apart = apart.price;
+    const auto r = joined_region(p, m, statements(k.nodes));
+    if (!r) return r.reason();
+    k.choice = priced(*r, &apart);
+    return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+  }
+
+  void price_candidates() {
+    rejected.resize(nodes.size());
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+      for (Set& set : sets_from(static_cast<int>(n))) {
+        ++search.candidates;
+        Kernel k{std::move(set), {}, -1, 0};
+        std::string why = consider(k);
+        if (why.empty()) {
+          k.price = asked(k.choice.price, o);
+          kernels.push_back(std::move(k));
+        } else if (k.nodes.size() == 2 || k.choice.price >= 0) {
+          rejected[static_cast<std::size_t>(k.nodes.back())].push_back(
+              {names(k.nodes), k.choice.price, k.apart, std::move(why)});
+        }
+      }
+    with.resize(nodes.size());
+    for (std::size_t k = 0; k < kernels.size(); ++k)
+      for (int n : kernels[k].nodes) with[static_cast<std::size_t>(n)].push_back(k);
+  }
+
+  // ---- dynamic programming
+
+  bool ready(const State& s, const Set& set) const {
+    for (int n : set) {
+      if (s.done(n)) return false;
+      for (int from : nodes[static_cast<std::size_t>(n)].sources)
+        if (!s.done(from) && !has(set, from)) return false;
+    }
+    return true;
+  }
+  static bool open(const State& s, const Set& set) {
+    return std::none_of(set.begin(), set.end(), [&](int n) { return s.done(n); });
+  }
+
+  // Nodes that may have to be done before a kernel: its sources, and those of kernels that hold one of them.
+  std::set<int> needed_before(const State& s, const Set& kernel) const {
+    std::set<int> need;
+    std::vector<Set> todo{kernel};
+    std::set<std::size_t> seen;
+    while (!todo.empty()) {
+      const Set set = std::move(todo.back());
+      todo.pop_back();
+      for (int n : set)
+        for (int from : nodes[static_cast<std::size_t>(n)].sources) {
+          if (s.done(from) || has(kernel, from) || has(set, from) || !need.insert(from).second) continue;
+          for (std::size_t k : with[static_cast<std::size_t>(from)])
+            if (open(s, kernels[k].nodes) && disjoint(kernels[k].nodes, kernel) && seen.insert(k).second)
+              todo.push_back(kernels[k].nodes);
+        }
+    }
+    return need;
+  }
+
+  // The next kernel is the one that holds the first open node; another only where that one has to wait.
+  std::set<std::size_t> steps(const State& s) const {
+    std::set<std::size_t> list;
+    for (std::size_t k : with[static_cast<std::size_t>(s.first)]) {
+      const Set& set = kernels[k].nodes;
+      if (!open(s, set)) continue;
+      if (ready(s, set)) {
+        list.insert(k);
+        continue;
+      }
+      for (int n : needed_before(s, set))
+        for (std::size_t other : with[static_cast<std::size_t>(n)])
+          if (disjoint(kernels[other].nodes, set) && ready(s, kernels[other].nodes)) list.insert(other);
+    }
+    return list;
+  }
+
+  State after(const State& s, const Set& set) const {
+    State next = s;
+    next.behind.insert(next.behind.end(), set.begin(), set.end());
+    std::sort(next.behind.begin(), next.behind.end());
+    while (!next.behind.empty() && next.behind.front() == next.first)
+      next.behind.erase(next.behind.begin()), ++next.first;
+    return next;
+  }
+
+  // Keeps the cheapest states where there are too many.
+  void thin(std::map<State, Best>& level) {
+    if (level.size() <= most_states) return;
+    search.exact = false;
+    std::vector<std::pair<std::pair<std::int64_t, int>, State>> list;
+    for (const auto& [s, b] : level) list.push_back({{b.price, b.kernels}, s});
+    std::sort(list.begin(), list.end());
+    for (std::size_t i = most_states; i < list.size(); ++i) level.erase(list[i].second);
+  }
+
+  std::vector<std::size_t> cheapest() {
+    std::vector<std::map<State, Best>> levels(nodes.size() + 1);
+    levels[0][State{}] = {};
+    for (std::size_t done = 0; done < nodes.size(); ++done) {
+      thin(levels[done]);
+      search.states += levels[done].size();
+      for (const auto& [s, best] : levels[done])
+        for (std::size_t k : steps(s)) {
+          // Of equal prices the more kernels: joining must save something.
+          const Best next{checked_add(best.price, kernels[k].price), best.kernels - 1, s, k};
+          const auto [at, fresh] = levels[done + kernels[k].nodes.size()].emplace(after(s, kernels[k].nodes), next);
+          if (!fresh && std::pair(next.price, next.kernels) < std::pair(at->second.price, at->second.kernels))
+            at->second = next;
+        }
+    }
+    std::vector<std::size_t> chosen;
+    State s{static_cast<int>(nodes.size()), {}};
+    for (std::size_t done = nodes.size(); done > 0;) {
+      const Best& best = levels[done].at(s);
+      chosen.push_back(best.kernel);
+      done -= kernels[best.kernel].nodes.size();
+      s = best.from;
+    }
+    return chosen;
+  }
+
+  // ---- the answer
+
+  Joined run() {
+    make_nodes();
+    price_singles();
+    price_candidates();
+    const auto chosen = cheapest();
+    std::set<std::size_t> taken(chosen.begin(), chosen.end());
+    for (std::size_t k = nodes.size(); k < kernels.size(); ++k)
+      if (!taken.count(k))
+        rejected[static_cast<std::size_t>(kernels[k].nodes.back())].push_back(
+            {names(kernels[k].nodes), kernels[k].choice.price, kernels[k].apart,
+             "another choice of kernels costs less in sum"});
+    Joined out;
+    out.search = search;
+    for (std::size_t c = chosen.size(); c-- > 0;) {
+      Kernel& k = kernels[chosen[c]];
+      auto group = statements(k.nodes);
+      if (group.empty()) continue; // an opaque node
+      out.grouping.groups.push_back(std::move(group));
+      auto& refusals = out.grouping.refusals.emplace_back();
+      auto& alternatives = out.alternatives.emplace_back();
+      for (int n : k.nodes) {
+        const Node& node = nodes[static_cast<std::size_t>(n)];
+        const auto& why = given.refusals[node.group];
+        refusals.insert(refusals.end(), why.begin(), why.end());
+        auto& others = rejected[static_cast<std::size_t>(n)];
+        alternatives.insert(alternatives.end(), others.begin(), others.end());
+      }
+      out.choices.push_back(std::move(k.choice));
+      out.groups.push_back(static_cast<int>(k.nodes.size()));
+      out.apart.push_back(k.apart);
+    }
+    return out;
+  }
+};
+
+} // namespace
+
+Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set) {
+  if (set.size() > most_statements)
+    return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
+  // One piece of a tensor is no tensor: what reads it needs the others, too.
+  std::set<TensorId> read;
+  for (StatementId id : set) for_each_access(*p.statement(id), [&](const Access& a) { read.insert(a.tensor); });
+  for (StatementId id : set) {
+    const TensorId t = p.statement(id)->out;
+    if (!read.count(t)) continue;
+    for (std::size_t n = 0; n < p.nodes.size(); ++n)
+      if (const Statement* s = p.statement(static_cast<StatementId>(n));
+          s && s->out == t && static_cast<StatementId>(n) != id)
+        return Refused{fmt::format("{} is made in pieces", p.tensor(t).name)};
+  }
+  auto r = unify(p, set);
+  if (!r) return r;
+  const auto why = legality(p, *r, {}, m);
+  if (!why.empty()) return Refused{text(why.front())};
+  return r;
+}
+
+Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts,
+            const Grouping& given) {
+  return Joiner{p, m, o, layouts, given, {}, {}, {}, {}, {}, {}}.run();
+}
+
+} // namespace tilewright

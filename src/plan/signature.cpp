@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "plan/choose.h"
+
+namespace tilewright {
+
+namespace {
+
+struct Writer {
+  const Program& p;
+  const std::vector<DimOrder>& layouts;
+  std::map<TensorId, std::size_t> number;
+  std::map<const Scalar*, std::size_t> seen; // bodies share their parts
+  std::string out;
+
+  void write(std::int64_t n) { out += std::to_string(n) + ' '; }
+  void write(const Size& s) { out += s.text() + ' '; }
+
+  void tensor(TensorId t) {
+    const auto [at, fresh] = number.emplace(t, number.size());
+    write(static_cast<std::int64_t>(at->second));
+    if (!fresh) return;
+    const Tensor& x = p.tensor(t);
+    write(static_cast<std::int64_t>(x.dtype));
+    write(static_cast<std::int64_t>(x.kind));
+    for (const Size& d : x.dims) write(d);
+    for (int d : layouts[static_cast<std::size_t>(t)]) write(d);
+  }
+
+  void index(const Index& i) {
+    for (const Index::Term& t : i.terms) {
+      write(t.coefficient);
+      if (const AxisId* a = std::get_if<AxisId>(&t.of))
+        out += 'a', write(*a);
+      else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of))
+        access(**g);
+      else
+        index(*std::get<std::shared_ptr<const Index>>(t.of));
+    }
+    out += ':';
+    write(i.offset), write(i.div), write(i.mod);
+  }
+
+  void access(const Access& a) {
+    out += 'r';
+    tensor(a.tensor);
+    for (const Index& i : a.at) index(i);
+    scalar(a.otherwise);
+  }
+
+  void scalar(const ScalarRef& s) {
+    if (!s) {
+      out += "- ";
+      return;
+    }
+    const auto [at, fresh] = seen.emplace(s.get(), seen.size());
+    if (!fresh) {
+      out += '#', write(static_cast<std::int64_t>(at->second));
+      return;
+    }
+    out += '(';
+    write(static_cast<std::int64_t>(s->op)), write(static_cast<std::int64_t>(s->dtype));
+    for (const ScalarRef& a : s->args) scalar(a);
+    if (const double* d = std::get_if<double>(&s->leaf))
+      out += fmt::format("{} ", *d);
+    else if (const auto* n = std::get_if<std::int64_t>(&s->leaf))
+      write(*n);
+    else if (const auto* a = std::get_if<AxisId>(&s->leaf))
+      write(*a);
+    else if (const auto* z = std::get_if<Size>(&s->leaf))
+      write(*z);
+    else if (const auto* r = std::get_if<Access>(&s->leaf))
+      access(*r);
+    out += ')';
+  }
+};
+
+} // namespace
+
+std::string signature(const Program& p, const Region& r, const std::vector<DimOrder>& layouts) {
+  Writer w{p, layouts, {}, {}, {}};
+  const Boundary b = boundary(p, r);
+  for (const Size& e : r.axes) w.write(e);
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& s = *p.statement(r.statements[i]);
+    w.out += std::count(b.outputs.begin(), b.outputs.end(), s.out) ? "\nstored " : "\n";
+    w.tensor(s.out);
+    for (const Index& x : s.at) w.index(x);
+    for (const Size& e : s.axes) w.write(e);
+    for (const Index& x : r.image[i]) w.index(x);
+    w.write(static_cast<std::int64_t>(s.reducer));
+    for (AxisId a : s.reduced) w.write(a);
+    w.scalar(s.body), w.scalar(s.guard);
+  }
+  return std::move(w.out);
+}
+
+} // namespace tilewright
