@@ -12,7 +12,8 @@ namespace tilewright {
 
 namespace {
 
-constexpr std::int64_t most_points = 20000; // of one lattice: the longest lists are thinned until it is no larger
+// Points of one lattice: the longest lists are thinned until it is no larger.
+constexpr std::int64_t most_points = 20000, most_points_by_time = 400;
 constexpr std::int64_t most_tiles = 4096;   // of a CPU's kernel: each is a call
 
 bool several_reductions(const Program& p, const Region& r) {
@@ -279,7 +280,7 @@ struct Lattice {
       if (s.how == AxisStep::How::tile) enough = std::min<std::int64_t>(cores(), checked_mul(enough, extent(s.axis)));
       if (lists.back().empty()) return;
     }
-    while (points > most_points) {
+    while (points > (by_bytes() ? most_points : most_points_by_time)) {
       auto& longest = *std::max_element(lists.begin(), lists.end(),
                                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
       points /= static_cast<std::int64_t>(longest.size());
