@@ -12,8 +12,11 @@ namespace tilewright {
 
 namespace {
 
-constexpr std::int64_t most_points = 20000; // of one lattice: the longest lists are thinned until it is no larger
-constexpr std::int64_t most_tiles = 4096;   // of a CPU's kernel: each is a call
+// Points of one lattice: the longest lists are thinned until it is no larger.
+constexpr std::int64_t most_points = 20000, most_points_by_time = 400;
+constexpr std::int64_t most_tiles = 4096; // of a CPU's kernel: each is a call
+// Costs are sums over tiles: so many along an axis, and in all, are worth looking at.
+constexpr std::int64_t most_cuts = 1024, most_tiles_by_bytes = std::int64_t{1} << 18;
 
 bool several_reductions(const Program& p, const Region& r) {
   int reductions = 0;
@@ -91,7 +94,8 @@ struct Lattice {
       for (std::int64_t size : {16, 64})
         if (size < n) list.push_back(size);
     } else if (by_bytes()) {
-      for (std::int64_t size = 1; size < n; size *= 2) list.push_back(size);
+      for (std::int64_t size = 1; size < n; size *= 2)
+        if (n / size <= most_cuts) list.push_back(size);
       list.push_back(n);
     } else {
       const std::int64_t granule = n > 4 * o.leaf_columns ? o.leaf_columns : 1;
@@ -279,7 +283,7 @@ struct Lattice {
       if (s.how == AxisStep::How::tile) enough = std::min<std::int64_t>(cores(), checked_mul(enough, extent(s.axis)));
       if (lists.back().empty()) return;
     }
-    while (points > most_points) {
+    while (points > (by_bytes() ? most_points : most_points_by_time)) {
       auto& longest = *std::max_element(lists.begin(), lists.end(),
                                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
       points /= static_cast<std::int64_t>(longest.size());
@@ -315,7 +319,7 @@ struct Lattice {
   void point(const Model& model, const Footprint& footprint, const std::vector<AxisStep>& steps,
              const std::vector<std::int64_t>& size, std::int64_t tiles, std::int64_t enough) {
     const Footprint::Bytes tile = footprint.at(size);
-    if (!by_bytes() && tiles > most_tiles) return;
+    if (tiles > (by_bytes() ? most_tiles_by_bytes : most_tiles)) return;
     const std::string rule = by_bytes() ? too_large(tile, tiles, enough) : std::string();
     if (!rule.empty() && tile.held > fallback_need) return;
     const Cost c = model.at(size);

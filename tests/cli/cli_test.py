@@ -134,6 +134,26 @@ class Results(Case):
         self.assertLess(abs(made[0].std() - 1), 0.1)
         self.assertTrue((made[3] >= 2).all() and (made[3] <= 3).all())
 
+    def test_plan_by_bytes(self):
+        program = self.folder / "two.tw"
+        program.write_text("program two(c=8, f=16, y=32, x=32, i=3, j=3)\ninput X[c y x] : f32\nweight W[f c], V[f i j] : f32\n"
+                           "Y[f y x] = sum[c] X[c y x] * W[f c]\n"
+                           "Z[f y x] = sum[i j] Y[f, y+i-1, x+j-1 else 0] * V[f i j]\noutput Z\n")
+        def plan(*more):
+            return json.loads(self.expect(0, "plan", program, "--threads", 2, "--json", "--objective", "bytes", *more).stdout)
+        joined, apart = plan(), plan("--fuse", "off")
+        self.assertEqual([k["groups"] for k in joined["kernels"]], [2])
+        self.assertEqual(len(apart["kernels"]), 2)
+        kernel, cost = joined["kernels"][0], joined["kernels"][0]["cost"]
+        self.assertEqual(kernel["together"], cost["loaded"] + cost["stored"])
+        self.assertEqual(kernel["apart"], sum(k["cost"]["loaded"] + k["cost"]["stored"] for k in apart["kernels"]))
+        self.assertEqual(cost["percent_above_compulsory"],
+                         round(100 * (cost["loaded"] + cost["stored"]) / cost["compulsory"] - 100, 1))
+        self.assertTrue(joined["search"]["exact"])
+        self.expect(0, "verify", program, "--objective", "bytes")
+        self.assertIn("2 groups:", self.expect(0, "explain", program, "--objective", "bytes").stdout)
+        self.expect(2, "plan", program, "--objective", "speed", message="--objective")
+
     def test_plan_and_explain(self):
         done = self.expect(0, "plan", MLP, "-o", self.folder / "plan.json", message="next: tilewright explain")
         for part in ("kernels of", "compulsory", "bound", "A1"):

@@ -267,6 +267,8 @@ void expect_best(const Program& p, const Machine& m, const PlanOptions& o, int& 
   for (std::size_t k = 0; k < j.choices.size(); ++k) {
     total += j.groups[k] > 1 ? asked(j.choices[k].price, o) : j.choices[k].price;
     joined += j.groups[k] > 1;
+    const auto why = legality(p, *unify(p, j.grouping.groups[k]), j.choices[k].schedule, m);
+    EXPECT_TRUE(why.empty()) << text(why.front());
   }
   EXPECT_TRUE(j.search.exact);
   EXPECT_TRUE(runnable(p, j.grouping));
