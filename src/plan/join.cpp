@@ -63,6 +63,7 @@ struct Joiner {
   std::vector<std::vector<Alternative>> rejected; // by the last node
   std::map<std::string, Choice> known;            // by signature, and what they cost apart
   Search search;
+  const Readers readers = readers_by_tensor(p);
 
   // ---- the graph
 
@@ -183,8 +184,9 @@ struct Joiner {
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       Kernel k{{static_cast<int>(n)}, {}, -1, 0};
       if (!nodes[n].statements.empty()) {
-        const auto r = unify(p, nodes[n].statements);
+        auto r = unify(p, nodes[n].statements);
         TW_ASSERT(static_cast<bool>(r));
+        fix_boundary(p, readers, *r);
         k.choice = priced(*r, nullptr);
         k.price = k.choice.price;
       }
@@ -213,7 +215,7 @@ struct Joiner {
       apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
     }
     k.apart = apart.price;
-    const auto r = joined_region(p, m, statements(k.nodes));
+    const auto r = joined_region(p, m, statements(k.nodes), &readers);
     if (!r) return r.reason();
     k.choice = priced(*r, &apart);
     return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
@@ -373,7 +375,7 @@ struct Joiner {
 
 } // namespace
 
-Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set) {
+Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set, const Readers* readers) {
   if (set.size() > most_statements)
     return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
   // One piece of a tensor is no tensor: what reads it needs the others, too.
@@ -389,6 +391,7 @@ Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<S
   }
   auto r = unify(p, set);
   if (!r) return r;
+  if (readers) fix_boundary(p, *readers, *r);
   const auto why = legality(p, *r, {}, m);
   if (!why.empty()) return Refused{text(why.front())};
   return r;

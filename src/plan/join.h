@@ -22,6 +22,6 @@ struct Joined {
 Joined join(const Program&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&, const Grouping&);
 
 // The region that groups would be together, or the first reason against it.
-Or<Region> joined_region(const Program&, const Machine&, const std::vector<StatementId>&);
+Or<Region> joined_region(const Program&, const Machine&, const std::vector<StatementId>&, const Readers* = nullptr);
 
 } // namespace tilewright

@@ -33,6 +33,8 @@ inline Plan random_plan(const Program& program, Random& random, int* fused) {
   }
   Plan plan = joined ? make_plan(std::make_shared<Program>(program), machine, po)
                      : plan_groups(std::make_shared<Program>(program), machine, po, grouping);
+  if (joined)
+    for (const PlannedKernel& k : plan.kernels) *fused += k.groups > 1;
   if (random() % (joined ? 2 : 4))
     for (PlannedKernel& k : plan.kernels)
       if (k.region) {
