@@ -84,7 +84,9 @@ bool run(cuda::Device& device, const GpuCase& c, bool check, bool time) {
     PlannedKernel k;
     k.name = c.name, k.region = c.region, k.schedule = c.schedule;
     const bool wide = std::string(name_of(detect_isa())) == "avx512";
-    const Plan plan{c.program, machine_named("generic-avx2"), {16, wide ? "avx512" : "avx2", 6, 16, 8}, {k}, c.layouts};
+    Plan plan;
+    plan.program = c.program, plan.machine = machine_named("generic-avx2"), plan.kernels = {k}, plan.layouts = c.layouts;
+    plan.options.threads = 16, plan.options.isa = wide ? "avx512" : "avx2", plan.options.leaf_rows = 6, plan.options.leaf_columns = 16, plan.options.lanes = 8;
     const Values want = testing::execute(plan, given);
     double difference = 0, norm = 0;
     for (std::int64_t i = 0; i < got.count(); ++i) {

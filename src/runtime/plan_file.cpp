@@ -72,6 +72,11 @@ Schedule schedule_of(const Program& p, const Region& r, const PlanFile::Kernel& 
   return s;
 }
 
+bool same_steps(const Schedule& a, const Schedule& b) {
+  return std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(),
+                    [](const AxisStep& x, const AxisStep& y) { return x.how == y.how && x.axis == y.axis && x.size == y.size; });
+}
+
 }  // namespace
 
 PlanFile parse_plan(std::string_view json, const std::string& path) {
@@ -108,7 +113,9 @@ void apply(const PlanFile& file, Plan& plan, const Machine& machine) {
       throw Error(Code::option, given.place, fmt::format("kernel {} is '{}' of [{}], here it is '{}' of [{}]", n, given.name, fmt::join(given.statements, ", "),
                                                         k.name, fmt::join(mine, ", ")), way_out);
     if (!k.region) continue;
-    k.schedule = schedule_of(p, *k.region, given, k.schedule, machine);
+    Schedule s = schedule_of(p, *k.region, given, k.schedule, machine);
+    if (same_steps(s, k.schedule)) continue;            // the planner's own price stays
+    k.schedule = std::move(s);
     k.cost = cost(p, *k.region, k.schedule, machine);
   }
 }

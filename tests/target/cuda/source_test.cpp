@@ -34,7 +34,10 @@ Plan plan_of(const GpuCase& c) {
   k.name = c.name;
   k.region = c.region;
   k.schedule = c.schedule;
-  return {c.program, machine_named("generic-avx2"), {1, "avx2", 6, 16, 8}, {k}, c.layouts};
+  Plan plan;
+  plan.program = c.program, plan.machine = machine_named("generic-avx2"), plan.kernels = {k}, plan.layouts = c.layouts;
+  plan.options.isa = "avx2", plan.options.leaf_rows = 6, plan.options.leaf_columns = 16, plan.options.lanes = 8;
+  return plan;
 }
 
 double value(const Array& a, std::int64_t i) {
