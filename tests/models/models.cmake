@@ -1,16 +1,15 @@
-# Models with free sizes at several shapes. Whole models against ONNX Runtime, intermediates included: trained ones, the pairs, and those of the zoo that are quick; all of
-# the zoo, at full size too, with TILEWRIGHT_LONG.
+# Models with free sizes at several shapes. Whole models against ONNX Runtime, intermediates included: trained ones, the pairs, and the
+# zoo at 96 x 96; at full size with TILEWRIGHT_LONG.
 if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python AND TARGET tilewright_library)
   set(_compare ${CMAKE_COMMAND} -E env TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library> PYTHONPATH=${CMAKE_SOURCE_DIR}/python
       ${CMAKE_SOURCE_DIR}/.venv/bin/python ${CMAKE_CURRENT_LIST_DIR}/compare.py)
   add_test(NAME models_free_sizes COMMAND ${CMAKE_COMMAND} -E env TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>
            ${CMAKE_SOURCE_DIR}/.venv/bin/python ${CMAKE_CURRENT_LIST_DIR}/free_sizes.py $<TARGET_FILE:print_models>)
+  add_test(NAME models COMMAND ${_compare} trained pairs)
+  add_test(NAME models_zoo COMMAND ${_compare} networks)
+  set_tests_properties(models models_zoo PROPERTIES TIMEOUT 1500)
   if(DEFINED ENV{TILEWRIGHT_LONG})
-    add_test(NAME models_zoo COMMAND ${_compare} networks pairs trained)
     add_test(NAME models_full_size COMMAND ${_compare} --long networks)
-  else()
-    add_test(NAME models COMMAND ${_compare} trained pairs mobilenet_v1 mobilenet_v2 mobilenet_v3_large efficientnet_b0 convnext_t deit_t)
-    set_tests_properties(models PROPERTIES TIMEOUT 900)
   endif()
 endif()
 # Peak memory, from opening to the first answer.
