@@ -333,5 +333,28 @@ TEST(Layout, StridesVisitEveryElementOnce) {
   }
 }
 
+// A depthwise convolution inside a stream over the channels that the pointwise one sums, as schedule.h has it.
+TEST(Depths, OfAWindowInsideAStream) {
+  const Program p = fix_sizes(parse("program pair(c=8, f=4, h=10, y=8, i=3)\ninput X[c h], V[c i], W[f c] : f32\nD[c y] = sum[i] X[c, y+i] * V[c i]\n"
+                                    "Y[f y] = sum[c] D[c y] * W[f c]\nZ[f y] = max(Y[f y], 0)\noutput Z\n", "pair.tw"), {});
+  const auto r = unify(p, {0, 1, 2});
+  ASSERT_TRUE(r) << r.reason();
+  Schedule s;
+  for (const auto& [name, how, size] : {std::tuple{"y", AxisStep::How::tile, 4}, std::tuple{"c", AxisStep::How::stream, 2}})
+    for (std::size_t a = 0; a < r->axes.size(); ++a)
+      if (r->names[a] == name) s.steps.push_back({how, static_cast<RegionAxis>(a), size});
+  ASSERT_EQ(s.steps.size(), 2u);
+  EXPECT_TRUE(legality(p, *r, s, machine_named("generic-avx2")).empty());
+  const std::vector<Depth> list = depths(p, *r, s);
+  const std::vector<std::pair<int, int>> want = {{2, 2}, {1, 2}, {1, 1}};   // around the whole result, around its points
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(list[i].result, want[i].first) << i;
+    EXPECT_EQ(list[i].points, want[i].second) << i;
+  }
+  // Tiles stand around streams.
+  std::swap(s.steps[0], s.steps[1]);
+  EXPECT_FALSE(legality(p, *r, s, machine_named("generic-avx2")).empty());
+}
+
 } // namespace
 } // namespace tilewright
