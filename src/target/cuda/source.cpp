@@ -22,7 +22,7 @@ struct NestText : TensorLeaf {
   void streamed_step(StatementId id, const Points& points) {
     const Leaf leaf = leaf_of(points, id, id);
     if (leaf.at && leaf.at->tensor) return tensor_step(points, leaf);
-    accumulate(points, leaf, fmt::format("acc_{}[round * {} + e]", tensor(statement(id).out), leaf.elements), true);
+    accumulate(points, leaf, fmt::format("acc_{}[round * {} + e]", tensor(statement(id).out), leaf.elements));
   }
 
   void finish(const Points& points, const std::vector<StatementId>& group) {

@@ -147,8 +147,8 @@ struct VectorLeaf : KernelText {
     }
   }
 
-  void accumulate(const Points& points, const Leaf& leaf, const std::string& array, bool in_registers) {
-    open_items(points, leaf, in_registers);
+  void accumulate(const Points& points, const Leaf& leaf, const std::string& array) {
+    open_items(points, leaf, true);
     accumulate_elements(points, leaf, array);
     close(2);
   }

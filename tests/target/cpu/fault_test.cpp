@@ -110,7 +110,7 @@ TEST(Faults, ComeWhereTheEvaluatorHasThem) {
     one_case(static_cast<std::uint64_t>(seed), outcomes);
   for (const auto& [what, count] : outcomes) std::printf("%6d %s\n", count, what.c_str());
   EXPECT_GT(outcomes["E0301"], cases / 30);
-  EXPECT_GT(outcomes["E0105"], cases / 40);
+  EXPECT_GT(outcomes["E0105"], cases / 30);
 }
 
 Error error_of(const std::string& text, const std::vector<std::vector<std::int32_t>>& inputs) {
