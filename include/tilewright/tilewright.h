@@ -108,16 +108,21 @@ TW_API tw_status tw_open_memory(const void *bytes, size_t size, int is_text, con
                                 tw_session **out);
 TW_API tw_status tw_open_source(const tw_source *source, tw_session **out);
 
-/* what: "inputs" or "outputs" ([{"name", "type", "shape"}], free sizes as text), "plan", "explain". A plan is made for
- * the sizes of the last run, else for the default sizes. */
+/* what: "inputs" or "outputs" ([{"name", "type", "shape"}], free sizes as text; "counted": the dims of an output whose
+ * extents are known only after a run, where shape has the greatest), "plan", "explain". A plan is made for the sizes of
+ * the last run, else for the default sizes. */
 TW_API tw_status tw_describe(tw_session *session, const char *what, char **json);
 
 /* The shapes of outputs for inputs of these shapes (their data is not looked at): fills dtype, ndim, shape and dense
- * strides of each output, which are found by name or position. */
+ * strides of each output, which are found by name or position. Of an output whose extents depend on values, as the boxes
+ * that a detector keeps do, these are the greatest that it can have. */
 TW_API tw_status tw_shape(tw_session *session, const tw_tensor *in, size_t nin, tw_tensor *out, size_t nout);
 
 /* All inputs must be given, outputs may be left out. Arrays may share memory: what is read is what was there before the
- * call. stream must be NULL on a CPU. The first run with new sizes plans and packs for them. */
+ * call. stream must be NULL on a CPU. The first run with new sizes plans and packs for them.
+ * Outputs are given with the shapes of tw_shape. tw_run sets the shape of each to that of its results, which is smaller
+ * where extents depend on values, and may be 0; strides stay, and elements beyond the shape mean nothing. Put the shape
+ * back (tw_shape) before the next run into the same array. */
 TW_API tw_status tw_run(tw_session *session, const tw_tensor *in, size_t nin, tw_tensor *out, size_t nout, void *stream);
 
 TW_API size_t tw_bytes(const tw_tensor *dense); /* dtype and shape; 0 if they make no sense */

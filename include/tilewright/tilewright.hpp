@@ -10,7 +10,9 @@
 #ifndef TILEWRIGHT_TILEWRIGHT_HPP
 #define TILEWRIGHT_TILEWRIGHT_HPP
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -107,6 +109,23 @@ public:
     return static_cast<const T*>(data());
   }
 
+  // Keeps the first rows of each dim, as many as shape says.
+  void cut(const std::int64_t* shape) {
+    const std::size_t width = size() ? tw_bytes(&tensor_) / size() : 0;
+    char* to = static_cast<char*>(data());
+    for (std::size_t from = 0, n = size(); from < n; ++from) {
+      std::size_t rest = from;
+      bool kept = true;
+      for (int d = tensor_.ndim; d-- > 0; rest /= static_cast<std::size_t>(tensor_.shape[d]))
+        kept &= rest % static_cast<std::size_t>(tensor_.shape[d]) < static_cast<std::size_t>(shape[d]);
+      if (!kept) continue;
+      std::memmove(to, static_cast<char*>(data()) + from * width, width);
+      to += width;
+    }
+    std::int64_t step = 1;
+    for (int d = tensor_.ndim; d-- > 0; step *= shape[d]) tensor_.shape[d] = shape[d], tensor_.stride[d] = step;
+  }
+
 private:
   tw_tensor tensor_;
   std::vector<std::uint64_t> bytes_; // of words, so that any element is aligned
@@ -146,10 +165,13 @@ public:
       t.data = arrays.back().data();
     }
     check(tw_run(session_, in.data(), in.size(), out.data(), out.size(), nullptr));
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (!std::equal(out[i].shape, out[i].shape + out[i].ndim, arrays[i].shape().begin())) arrays[i].cut(out[i].shape);
     return arrays;
   }
 
-  // Into memory of the caller; outputs may be left out.
+  // Into memory of the caller; outputs may be left out. For results whose extents depend on values there must be room for
+  // the most (tw_shape); how many there are only the other form tells.
   void run(const std::vector<View>& inputs, const std::vector<View>& outputs) {
     const std::vector<tw_tensor> in = tensors(inputs);
     std::vector<tw_tensor> out = tensors(outputs);

@@ -115,5 +115,12 @@ def shape_of(tensor: Tensor) -> Tuple[int, ...]:
     return tuple(tensor.shape[: tensor.ndim])
 
 
+def first_rows(array: Any, tensor: Tensor, copy: bool) -> Any:
+    """The results in an array that had room for more: a view of them, or an array of their size."""
+    array = array if hasattr(array, "__getitem__") else np.from_dlpack(array)
+    rows = array[tuple(slice(0, extent) for extent in shape_of(tensor))]
+    return rows.copy() if copy and rows.size < array.size else rows
+
+
 def tensor_array(tensors) -> Optional[ctypes.Array]:
     return (Tensor * len(tensors))(*tensors) if tensors else None

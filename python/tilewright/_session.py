@@ -17,11 +17,15 @@ Path = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output: its shape holds numbers, and the text of sizes that are free."""
+    """An input or output: its shape holds numbers, and the text of sizes that are free.
+
+    counted: dims whose extents depend on values and are known only after a run; shape has the greatest.
+    """
 
     name: str
     type: str  # "f32", "f16", "bf16", "i64", "bool", ...
     shape: Tuple[Union[int, str], ...]
+    counted: Tuple[int, ...] = ()
 
     @property
     def dtype(self) -> np.dtype:
@@ -105,7 +109,8 @@ class Session:
         """The outputs of these names (None: all), for arrays by input name.
 
         Arrays are NumPy's or speak DLPack; any strides are taken, dense ones are not copied. out: arrays to write into, one an
-        output; they are what is returned.
+        output; they are what is returned. Where extents depend on values, they must have room for the most, and what is
+        returned are their first rows.
         """
         wanted = self._wanted(output_names)
         if out is not None and len(out) != len(wanted):
@@ -119,7 +124,8 @@ class Session:
         with self._using() as handle:
             results, outputs = self._outputs_for(handle, inputs, len(given), wanted, out)
             check(library.tw_run(handle, inputs, len(given), outputs, len(wanted), None))
-        return results
+        return [_arrays.first_rows(array, outputs[i], copy=out is None) if wanted[i].counted else array
+                for i, array in enumerate(results)]
 
     def _wanted(self, names: Optional[Sequence[str]]) -> List[TensorInfo]:
         if names is None:
@@ -212,4 +218,4 @@ def _kind_of(array: Any) -> str:
 
 
 def _info(row: Dict[str, Any]) -> TensorInfo:
-    return TensorInfo(row["name"], row["type"], tuple(row["shape"]))
+    return TensorInfo(row["name"], row["type"], tuple(row["shape"]), tuple(row.get("counted", ())))

@@ -151,7 +151,9 @@ void run(Sessions& sessions, const tw_tensor* in, std::size_t nin, tw_tensor* ou
       wanted.push_back(dense(unwanted.back()));
     }
   }
-  sessions.session(sizes)->run(given, wanted);
+  const auto dims = sessions.session(sizes)->run(given, wanted);
+  for (std::size_t o = 0; o < out_at.size(); ++o)
+    if (out_at[o] >= 0) std::copy(dims[o].begin(), dims[o].end(), out[out_at[o]].shape);
 }
 
 void shapes(const Sessions& sessions, const tw_tensor* in, std::size_t nin, tw_tensor* out, std::size_t nout) {

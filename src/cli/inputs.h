@@ -25,6 +25,8 @@ Opened open_to_plan(const Common&);
 
 std::vector<Strided> strided(const std::vector<Array>&);
 std::vector<Array> make_outputs(const Program&);
+// Of each output the rows that are results, as Session::run told them.
+void cut(std::vector<Array>& outputs, const std::vector<std::vector<std::int64_t>>& dims);
 double element(const Array&, std::int64_t position); // any type as a number
 
 } // namespace tilewright

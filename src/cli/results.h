@@ -30,6 +30,9 @@ struct RunResult {
 };
 std::string run_json(const RunResult&);
 
+// The plan, which is the same at every call, and behind it the seconds that this one took.
+std::string plan_result_json(const std::string& plan, double import_seconds, const Timing&);
+
 struct Difference {
   std::string name, type;
   double error = 0;         // norm of the difference over norm; of integers the share that differs

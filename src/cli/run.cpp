@@ -78,7 +78,8 @@ int run_command(const RunArguments& a) {
                       time_text(m.seconds), time_text(session.timing().normalise), time_text(session.timing().plan),
                       time_text(session.timing().pack)));
   if (!a.output.empty()) make_folder(a.output);
-  const std::vector<Array> out = make_outputs(session.program());
+  std::vector<Array> out = make_outputs(session.program());
+  std::vector<std::vector<std::int64_t>> dims;
   RunResult r{a.model,
               {},
               {},
@@ -88,7 +89,8 @@ int run_command(const RunArguments& a) {
               m.seconds,
               session.timing()};
   r.latency = latency_of(measure(session, m.inputs, out, a.warmup < 0 ? 1 : a.warmup,
-                                 a.iterations < 0 ? 10 : a.iterations, a.iterations < 0 ? most_seconds : 0));
+                                 a.iterations < 0 ? 10 : a.iterations, a.iterations < 0 ? most_seconds : 0, nullptr, &dims));
+  cut(out, dims);
   std::set<std::string> names;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const Tensor& t = session.program().tensor(session.program().outputs[i]);

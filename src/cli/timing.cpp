@@ -25,7 +25,8 @@ Percentiles latency_of(std::vector<double> s) {
 }
 
 std::vector<double> measure(Session& session, const std::vector<Array>& in, const std::vector<Array>& out, int warmup,
-                            int iterations, double most_seconds, std::vector<double>* kernels) {
+                            int iterations, double most_seconds, std::vector<double>* kernels,
+                            std::vector<std::vector<std::int64_t>>* dims) {
   using Clock = std::chrono::steady_clock;
   const Cancellable region;
   const std::vector<Strided> given = strided(in), wanted = strided(out);
@@ -34,8 +35,9 @@ std::vector<double> measure(Session& session, const std::vector<Array>& in, cons
   const auto begin = Clock::now();
   for (int i = -warmup; i < iterations; ++i) {
     const auto start = Clock::now();
-    session.run(given, wanted, kernels ? &of_kernels : nullptr, region.flag());
+    auto found = session.run(given, wanted, kernels ? &of_kernels : nullptr, region.flag());
     const auto end = Clock::now();
+    if (dims) *dims = std::move(found);
     if (i < 0) continue;
     seconds.push_back(std::chrono::duration<double>(end - start).count());
     for (std::size_t k = 0; k < of_kernels.size(); ++k) all[k].push_back(of_kernels[k]);

@@ -28,7 +28,7 @@
 //   what `select` does not choose, an `else` that is not needed, and the right side of an `and` or `or` that the left
 //   side decides. Any other read out of range without `else` is Error(bounds).
 // - An opaque node is its reference function, on arrays of the declared dtypes in both modes. An output with
-//   `stored_in` is a copy: the input keeps its values.
+//   `stored_in` is a copy: the input keeps its values. One with `counted_by` is cut to its results in the end.
 #pragma once
 #include <map>
 

@@ -216,12 +216,35 @@ void Lowering::sparsities() {
 }
 
 void Lowering::outputs() {
-  for (const auto& [out, buffer] : ast_.outputs) {
-    auto found = ids_.find(out.name);
-    if (found == ids_.end()) scope_.unknown(out.name, out.at, "the name of a tensor");
+  for (const OutputAst& out : ast_.outputs) {
+    auto found = ids_.find(out.name.name);
+    if (found == ids_.end()) scope_.unknown(out.name.name, out.name.at, "the name of a tensor");
     p_.outputs.push_back(found->second);
-    if (buffer) store_in(found->second, *buffer);
+    if (out.extents) extents(found->second, out);
+    if (out.state) store_in(found->second, *out.state);
   }
+}
+
+// The extents of an output: those that it has, or tensors that count its rows when the program has run.
+void Lowering::extents(TensorId id, const OutputAst& out) {
+  Tensor& t = p_.tensor(id);
+  if (out.extents->size() != t.dims.size())
+    scope_.fail(Code::shape, out.name.at,
+                t.name + " has " + std::to_string(t.dims.size()) + " dims, " + std::to_string(out.extents->size()) +
+                    " extents are given");
+  std::vector<TensorId> counts;
+  for (std::size_t d = 0; d < t.dims.size(); ++d) {
+    const NameAst& name = (*out.extents)[d];
+    const auto count = ids_.find(name.name);
+    counts.push_back(count == ids_.end() ? -1 : count->second);
+    if (counts.back() < 0 && size_named(name) != t.dims[d])
+      scope_.fail(Code::shape, name.at,
+                  "dim " + std::to_string(d) + " of " + t.name + " is " + t.dims[d].text() + ", not " + name.name,
+                  "give the extent that it has, or a tensor that counts its rows");
+  }
+  if (!t.counted_by.empty() && t.counted_by != counts)
+    scope_.fail(Code::shape, out.name.at, t.name + " is counted in two ways");
+  if (std::count(counts.begin(), counts.end(), -1) < static_cast<std::ptrdiff_t>(counts.size())) t.counted_by = counts;
 }
 
 void Lowering::store_in(TensorId out, const NameAst& buffer) {

@@ -96,11 +96,17 @@ struct NodeAst {                                          // one line: exactly o
   std::optional<DeclAst> decl;
 };
 
+struct OutputAst {
+  NameAst name;
+  std::optional<std::vector<NameAst>> extents;            // Y[found c]: a size, or a tensor that counts
+  std::optional<NameAst> state;                           // = Kp
+};
+
 struct ProgramAst {
   NameAst name;
   std::vector<SizeAst> sizes;
   std::vector<NodeAst> lines;
-  std::vector<std::pair<NameAst, std::optional<NameAst>>> outputs;
+  std::vector<OutputAst> outputs;
 };
 
 std::vector<ProgramAst> parse_grammar(std::string_view text, std::string_view file);

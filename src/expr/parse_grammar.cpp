@@ -104,14 +104,22 @@ private:
       p.lines.push_back(line());
     }
     in_.take();
-    do {
-      NameAst out = in_.expect_name("the name of an output");
-      std::optional<NameAst> state;
-      if (in_.accept("=")) state = in_.expect_name("the input in whose buffer it is stored");
-      p.outputs.emplace_back(std::move(out), std::move(state));
-    } while (in_.accept(","));
+    do p.outputs.push_back(output());
+    while (in_.accept(","));
     in_.expect_line_end("the outputs");
     return p;
+  }
+
+  OutputAst output() {
+    OutputAst o;
+    o.name = in_.expect_name("the name of an output");
+    if (in_.accept("[")) {
+      o.extents.emplace();
+      if (!in_.is("]")) o.extents = axes();
+      in_.expect("]", "the extents of " + o.name.name, "each is the name of a size, or of a tensor that counts");
+    }
+    if (in_.accept("=")) o.state = in_.expect_name("the input in whose buffer it is stored");
+    return o;
   }
 
   SizeAst size() {

@@ -71,6 +71,7 @@ class Lowering {
   TensorId tensor_to_read(const std::string& name, Mark);
   void sparsities();
   void outputs();
+  void extents(TensorId, const OutputAst&);
   void store_in(TensorId out, const NameAst& buffer);
 
   // statements

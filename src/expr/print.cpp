@@ -52,13 +52,18 @@ private:
       }
   }
 
-  std::string tensor(TensorId id) {
+  // counts: names of tensors that stand for extents; -1: the extent.
+  std::string tensor(TensorId id, const std::vector<TensorId>& counts = {}) {
     const Tensor& t = p_.tensor(id);
     std::string text = spelled(t.name);
     if (t.dims.empty()) return text;
     std::string axes;
     std::set<std::string> taken;
     for (std::size_t d = 0; d < t.dims.size(); ++d) {
+      if (!counts.empty() && counts[d] >= 0) {
+        axes += (d ? " " : "") + spelled(p_.tensor(counts[d]).name);
+        continue;
+      }
       auto found = hints_.find({id, d});
       const std::string name = names_.axis(found == hints_.end() ? "" : found->second, t.dims[d], taken);
       taken.insert(name);
@@ -145,11 +150,11 @@ private:
     return text + ")";
   }
 
-  std::string outputs() const {
+  std::string outputs() {
     std::string text = "output ";
     for (std::size_t i = 0; i < p_.outputs.size(); ++i) {
       const Tensor& t = p_.tensor(p_.outputs[i]);
-      text += (i ? ", " : "") + spelled(t.name);
+      text += (i ? ", " : "") + (t.counted_by.empty() ? spelled(t.name) : tensor(p_.outputs[i], t.counted_by));
       if (t.stored_in) text += " = " + spelled(p_.tensor(*t.stored_in).name);
     }
     return text + "\n";

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -120,6 +121,9 @@ struct Tensor {
   std::optional<Size> index_of;                       // `index(x)`: an integer tensor whose elements lie in [0, x)
   std::string index_axis;                             // the name x, for printing
   std::optional<TensorId> stored_in;                  // state: an output that lives in this input's buffer
+  // Of an output whose extents are known only when the program has run: of dim d, the first so many rows are results as the
+  // i64 tensor counted_by[d], which has no dims, says in the end; -1: all of them; no entries: all of each dim.
+  std::vector<TensorId> counted_by;
   std::optional<Sparse> sparse;
 };
 
@@ -139,6 +143,8 @@ struct Program {
 
   const Tensor& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   Tensor& tensor(TensorId id) { return tensors[static_cast<std::size_t>(id)]; }
+  std::set<TensorId> results() const;                 // whose values are wanted in the end: outputs, and what counts their rows
+  bool is_result(TensorId) const;
   const Statement* statement(StatementId id) const { return std::get_if<Statement>(&nodes[static_cast<std::size_t>(id)]); }
 };
 

@@ -100,6 +100,9 @@ private:
     if (a.kind != b.kind || a.dtype != b.dtype || a.dims != b.dims || a.index_of != b.index_of) return false;
     if (a.stored_in.has_value() != b.stored_in.has_value() || (a.stored_in && !same_tensor(*a.stored_in, *b.stored_in)))
       return false;
+    const auto counts = [&](TensorId x, TensorId y) { return x < 0 || y < 0 ? x == y : same_tensor(x, y); };
+    if (!std::equal(a.counted_by.begin(), a.counted_by.end(), b.counted_by.begin(), b.counted_by.end(), counts))
+      return false;
     if (a.sparse.has_value() != b.sparse.has_value()) return false;
     if (a.sparse && (a.sparse->form != b.sparse->form || a.sparse->of != b.sparse->of ||
                      a.sparse->tile_rows != b.sparse->tile_rows || a.sparse->tile_columns != b.sparse->tile_columns))

@@ -231,6 +231,11 @@ bool is_literal(const ScalarRef& s, double* value) {
   return true;
 }
 
+bool zero_outside(const Access& a) {
+  double v = 1;
+  return !a.otherwise || (is_literal(a.otherwise, &v) && v == 0);
+}
+
 // ---- facts about operators
 
 int arity(Op op) {

@@ -56,6 +56,7 @@ ScalarRef select(ScalarRef condition, ScalarRef a, ScalarRef b);
 ScalarRef cast(ScalarRef, DType);                                 // nothing where the dtype is already that
 ScalarRef index_value(const Program&, const Index&);              // the value of an index expression as a scalar (i64)
 bool is_literal(const ScalarRef&, double* value = nullptr);       // a constant leaf
+bool zero_outside(const Access&);                                 // what is read beyond the bounds, if anything is, is 0
 DType promote(DType, DType);
 
 bool equal(const ScalarRef&, const ScalarRef&);                   // structural; null equals null

@@ -291,6 +291,26 @@ private:
     for (TensorId out : p_.outputs) is_ready(is_tensor(out, "an output"), place(out), -1);
     for (std::size_t i = 0; i < p_.tensors.size(); ++i)
       if (p_.tensors[i].stored_in) state(static_cast<TensorId>(i));
+    for (std::size_t i = 0; i < p_.tensors.size(); ++i)
+      if (!p_.tensors[i].counted_by.empty()) counts(static_cast<TensorId>(i));
+  }
+
+  // What counts the rows of an output is one number, and known when the program has run.
+  void counts(TensorId id) const {
+    const Tensor& t = p_.tensor(id);
+    const std::string& where = place(id);
+    if (std::find(p_.outputs.begin(), p_.outputs.end(), id) == p_.outputs.end())
+      fail(Code::name, where, "the rows of " + t.name + " are counted, and it is no output");
+    if (t.stored_in) fail(Code::name, where, "the rows of " + t.name + " are counted, and it is stored in an input");
+    if (t.counted_by.size() != t.dims.size())
+      fail(Code::internal, where, t.name + " has not as many counts as dims");
+    for (TensorId count : t.counted_by) {
+      if (count == -1) continue;
+      const Tensor& c = p_.tensor(is_tensor(count, "what counts the rows of an output"));
+      if (c.dtype != DType::i64 || !c.dims.empty())
+        fail(Code::type, where, c.name + " counts the rows of " + t.name + ", and is not an i64 tensor without dims");
+      is_ready(count, where, -1);
+    }
   }
 
   void state(TensorId id) const {

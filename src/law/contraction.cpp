@@ -19,11 +19,6 @@ const Access* plain_read(const ScalarRef& s) {
 
 bool affine(const Access& a) { return std::all_of(a.at.begin(), a.at.end(), [](const Index& i) { return is_affine(i); }); }
 
-bool zero_outside(const Access& a) {
-  double v = 1;
-  return !a.otherwise || (is_literal(a.otherwise, &v) && v == 0);
-}
-
 bool has(const Access& a, AxisId x) {
   return std::any_of(a.at.begin(), a.at.end(), [&](const Index& i) { return mentions_axis(i, x); });
 }

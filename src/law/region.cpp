@@ -203,7 +203,7 @@ Boundary boundary_of(const Program& p, const Region& r, const Readers& readers) 
   for (StatementId id : r.statements) {
     const TensorId t = at(p, id).out;
     const auto& list = readers[static_cast<std::size_t>(t)];
-    const bool needed = std::find(p.outputs.begin(), p.outputs.end(), t) != p.outputs.end() ||
+    const bool needed = p.is_result(t) ||
                         std::any_of(list.begin(), list.end(), [&](StatementId reader) { return r.position(reader) < 0; });
     add(needed ? b.outputs : b.inner, t);
   }

@@ -173,7 +173,7 @@ struct Merging {
 
 // Tensors whose dims others see: what the caller gives and gets, what opaque nodes work on, and what is used as an index.
 std::set<TensorId> fixed_tensors(const Program& p) {
-  std::set<TensorId> fixed(p.outputs.begin(), p.outputs.end());
+  std::set<TensorId> fixed = p.results();
   auto gathers = [&](auto&& self, const Index& i) -> void {
     for (const Index::Term& t : i.terms) {
       if (const auto* nested = std::get_if<std::shared_ptr<const Index>>(&t.of)) self(self, **nested);

@@ -50,7 +50,7 @@ Program program_of(const Program& p, const std::vector<StatementId>& nodes) {
 
 Program fold_constants(Program p) {
   const auto writers = writers_of(p);
-  const std::set<TensorId> stored(p.outputs.begin(), p.outputs.end());
+  const std::set<TensorId> stored = p.results();
   std::vector<StatementId> nodes;
   std::set<TensorId> done;
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {

@@ -219,7 +219,7 @@ struct Masks {
     const auto m = masked(p, map.body);
     if (!m || dead(Reducer::max, m->value) == Dead::no) return false;
     const auto t = static_cast<std::size_t>(map.out);
-    const bool seen = std::find(p.outputs.begin(), p.outputs.end(), map.out) != p.outputs.end() || p.tensor(map.out).stored_in;
+    const bool seen = p.is_result(map.out) || p.tensor(map.out).stored_in;
     if (seen || writers[t].size() != 1) return say(map, "it is an output, or a piece of one"), false;
     std::vector<std::pair<StatementId, ScalarRef>> guards;
     std::set<StatementId> maxima;

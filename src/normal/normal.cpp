@@ -1,6 +1,7 @@
 #include "normal/normal.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -28,7 +29,7 @@ const std::vector<Pass>& passes() {
   return list;
 }
 
-Program normalise(Program p, const std::vector<std::string>& without, std::vector<std::string>* log) {
+Program normalise(Program p, const std::vector<std::string>& without, std::vector<std::string>* log, std::vector<PassTime>* times) {
   for (const std::string& name : without)
     if (std::none_of(passes().begin(), passes().end(), [&](const Pass& pass) { return name == pass.name; }))
       throw Error(Code::option, "", fmt::format("there is no pass named {}", name), "explain lists them");
@@ -36,7 +37,9 @@ Program normalise(Program p, const std::vector<std::string>& without, std::vecto
     if (std::find(without.begin(), without.end(), pass.name) != without.end()) continue;
     const std::size_t before = p.nodes.size();
     const std::vector<std::string> refusals = log && pass.refusals ? pass.refusals(p) : std::vector<std::string>{};
+    const auto start = std::chrono::steady_clock::now();
     p = pass.run(std::move(p));
+    if (times) times->push_back({pass.name, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
 #ifndef NDEBUG
     verify(p);
 #endif

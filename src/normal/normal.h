@@ -15,7 +15,8 @@ struct Pass {
 };
 const std::vector<Pass>& passes();                                                  // in the order in which they run
 Program normalise(Program, const std::vector<std::string>& without = {});           // Error(option) for a name that is no pass
-// What changed, a line a pass ("views: 41 statements less"), for explain.
-Program normalise(Program, const std::vector<std::string>& without, std::vector<std::string>* log);
+// log: what changed, a line a pass ("views: 41 statements less"), for explain. times: of each pass that ran.
+struct PassTime { const char* name; double seconds; };
+Program normalise(Program, const std::vector<std::string>& without, std::vector<std::string>* log, std::vector<PassTime>* times = nullptr);
 
 }  // namespace tilewright

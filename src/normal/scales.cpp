@@ -29,11 +29,6 @@ const Access* only_read(const ScalarRef& body, TensorId t) {
   return count == 1 ? found : nullptr;
 }
 
-bool zero_outside(const Access& a) {
-  double v = 1;
-  return !a.otherwise || (is_literal(a.otherwise, &v) && v == 0);
-}
-
 std::optional<Linear> linear(const ScalarRef& s, TensorId t) {
   if (s->op == Op::read && std::get<Access>(s->leaf).tensor == t) return Linear{nullptr, nullptr};
   if (s->args.size() == 1 && s->op == Op::neg) {
@@ -163,7 +158,7 @@ Program fold_scales(Program p) {
     if (!sum || !known_weights(p, *sum)) continue;
     const TensorId out = sum->out;
     const auto& next = readers[static_cast<std::size_t>(out)];
-    const bool stored = std::find(p.outputs.begin(), p.outputs.end(), out) != p.outputs.end();
+    const bool stored = p.is_result(out);
     if (stored || next.size() != 1 || writers[static_cast<std::size_t>(out)].size() != 1) continue;
     const Statement* map = p.statement(next[0]);
     if (map && is_map(*map)) f.fold(static_cast<StatementId>(n), next[0]);

@@ -9,7 +9,6 @@ struct Linear { ScalarRef scale, shift; };
 std::optional<Linear> linear(const ScalarRef& body, TensorId);              // in its one read of the tensor; nothing if it is not
 
 const Access* only_read(const ScalarRef& body, TensorId);                   // null where it is read never or more than once
-bool zero_outside(const Access&);
 
 // The known weights of floats in a sum of products that reads them once, or null.
 const Access* known_weights(const Program&, const Statement&);

@@ -10,15 +10,13 @@ struct Ahead {
   Program& p;
   const std::vector<std::vector<StatementId>>&readers, &writers;
 
-  bool is_output(TensorId t) const { return std::find(p.outputs.begin(), p.outputs.end(), t) != p.outputs.end(); }
-
   // The factor beside the weights, read from the result of one map that nobody else needs.
   const Statement* map_ahead(StatementId sum_id, const Statement& sum, const Access& weights, const Access** operand) const {
     for (const ScalarRef& f : sum.body->args) {
       if (f->op != Op::read || std::get<Access>(f->leaf).tensor == weights.tensor) continue;
       const Access& a = std::get<Access>(f->leaf);
       const auto t = static_cast<std::size_t>(a.tensor);
-      if (p.tensor(a.tensor).kind != Kind::intermediate || is_output(a.tensor) || p.tensor(a.tensor).stored_in) return nullptr;
+      if (p.tensor(a.tensor).kind != Kind::intermediate || p.is_result(a.tensor) || p.tensor(a.tensor).stored_in) return nullptr;
       if (readers[t] != std::vector<StatementId>{sum_id} || writers[t].size() != 1 || !only_read(sum.body, a.tensor)) return nullptr;
       const Statement* map = p.statement(writers[t][0]);
       if (!map || !is_map(*map) || map->guard) return nullptr;

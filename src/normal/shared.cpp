@@ -124,7 +124,7 @@ Alone reduce_alone(Builder& build, const Statement& s, const TakenApart& taken, 
 }
 
 Program drop_unused(Program p) {
-  std::set<TensorId> needed(p.outputs.begin(), p.outputs.end());
+  std::set<TensorId> needed = p.results();
   std::vector<bool> keep(p.nodes.size(), false);
   for (std::size_t n = p.nodes.size(); n-- > 0;) {
     if (const Statement* s = p.statement(static_cast<StatementId>(n))) {

@@ -117,7 +117,7 @@ Program inline_views(Program p) {
     const Statement* found = p.statement(static_cast<StatementId>(n));
     if (!found || !is_map(*found)) continue;
     const Statement view = with_simple_indices(p, without_unit_axes(p, *found));
-    const bool stored = std::find(p.outputs.begin(), p.outputs.end(), view.out) != p.outputs.end();
+    const bool stored = p.is_result(view.out);
     if (stored || writers[static_cast<std::size_t>(view.out)].size() != 1 || !is_view(p, view)) continue;
     const std::vector<StatementId> mine = readers[static_cast<std::size_t>(view.out)];
     for (StatementId r : mine) {

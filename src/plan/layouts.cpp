@@ -65,7 +65,7 @@ int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId i
 std::vector<DimOrder> choose_layouts(const Program& p) {
   std::vector<DimOrder> layouts;
   for (const Tensor& t : p.tensors) layouts.push_back(row_major(t.dims.size()));
-  std::set<TensorId> fixed(p.outputs.begin(), p.outputs.end()), written;
+  std::set<TensorId> fixed = p.results(), written;
   for (const auto& node : p.nodes)
     if (const Opaque* o = std::get_if<Opaque>(&node)) {
       fixed.insert(o->in.begin(), o->in.end());

@@ -170,6 +170,8 @@ std::string tensors_json(const Program& p, const std::vector<TensorId>& ids) {
   for (TensorId id : ids) {
     const Tensor& t = p.tensor(id);
     list.push_back({{"name", t.name}, {"type", name_of(t.dtype)}, {"shape", shape_json(t)}});
+    for (std::size_t d = 0; d < t.counted_by.size(); ++d)
+      if (t.counted_by[d] >= 0) list.back()["counted"].push_back(d);
   }
   return written(list, -1);
 }

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <set>
 
+#include "expr/results.h"
 #include "expr/text.h"
 #include "machine/host.h"
-#include "normal/normal.h"
 #include "runtime/copy.h"
 #include "runtime/plan_file.h"
 #include "support/file.h"
@@ -159,7 +159,7 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   verify(program);
   Program fixed = fix_sizes(program, o.sizes);
   require_bytes(fixed);
-  auto normal = std::make_shared<Program>(normalise(std::move(fixed), o.without));
+  auto normal = std::make_shared<Program>(normalise(std::move(fixed), o.without, nullptr, &t.passes));
   t.normalise = watch.lap();
   const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
   Plan plan = make_plan(std::move(normal), machine, plan_options(o, machine));
@@ -229,8 +229,9 @@ struct Session::Call {
   }
 };
 
-void Session::run(const std::vector<Strided>& in, const std::vector<Strided>& out, std::vector<double>* kernel_seconds,
-                  const std::atomic<bool>* cancelled) {
+std::vector<std::vector<std::int64_t>> Session::run(const std::vector<Strided>& in, const std::vector<Strided>& out,
+                                                    std::vector<double>* kernel_seconds,
+                                                    const std::atomic<bool>* cancelled) {
   const Program& p = program();
   if (in.size() != p.inputs.size())
     throw Error(Code::input, "", fmt::format("{} inputs are given, {} are wanted", in.size(), p.inputs.size()));
@@ -254,11 +255,24 @@ void Session::run(const std::vector<Strided>& in, const std::vector<Strided>& ou
   cpu::run(plan_, executable_, pool_, call.base.data(), scratch_->data, kernel_seconds ? seconds.data() : nullptr,
            cancelled);
   if (kernel_seconds) *kernel_seconds = std::move(seconds);
+  auto dims = results(out, call); // before an output of the caller covers an input that counts
   // What was computed elsewhere goes to the caller: strided outputs, inputs that are outputs, repeated outputs.
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::byte* from = call.base[static_cast<std::size_t>(p.outputs[i])];
     if (from != out[i].data) copy_elements(out[i], {out[i].dtype, out[i].dims, row_strides(out[i].dims), from});
   }
+  return dims;
+}
+
+std::vector<std::vector<std::int64_t>> Session::results(const std::vector<Strided>& out, const Call& call) const {
+  std::vector<std::vector<std::int64_t>> dims;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    dims.push_back(result_dims(program(), program().outputs[i], out[i].dims, [&](TensorId t) {
+      std::int64_t rows = 0;
+      std::memcpy(&rows, call.base[static_cast<std::size_t>(t)], sizeof rows);
+      return rows;
+    }));
+  return dims;
 }
 
 std::optional<Array> Session::intermediate(TensorId t) const {

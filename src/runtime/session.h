@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "normal/normal.h"
 #include "target/cpu/executor.h"
 
 namespace tilewright {
@@ -24,6 +25,7 @@ struct SessionOptions {
 
 struct Timing { // seconds
   double normalise = 0, plan = 0, pack = 0;
+  std::vector<PassTime> passes; // of normalise
 };
 
 // Normalised and planned, not yet compiled. Planning is for any machine; only a plan for a CPU can be run.
@@ -52,9 +54,12 @@ public:
   std::int64_t arena_bytes() const { return memory_.bytes; }
 
   // Error(input) where an array is not what the program declares. Arrays may share memory with each other; what is read
-  // is what was there before the call. kernel_seconds: if not null, filled with one a kernel.
-  void run(const std::vector<Strided>& in, const std::vector<Strided>& out,
-           std::vector<double>* kernel_seconds = nullptr, const std::atomic<bool>* cancelled = nullptr);
+  // is what was there before the call. kernel_seconds: if not null, filled with one a kernel. Returns the dims of each
+  // output's results: smaller than the array's where they are counted (expr/results.h); the rest of the array then holds
+  // nothing that means anything.
+  std::vector<std::vector<std::int64_t>> run(const std::vector<Strided>& in, const std::vector<Strided>& out,
+                                             std::vector<double>* kernel_seconds = nullptr,
+                                             const std::atomic<bool>* cancelled = nullptr);
 
   // With `keep`: the value after the last run of a tensor between kernels, row-major; none for one inside a kernel.
   std::optional<Array> intermediate(TensorId) const;
@@ -68,6 +73,7 @@ private:
   cpu::MemoryPlan memory_;
   Pool pool_;
   struct Call;
+  std::vector<std::vector<std::int64_t>> results(const std::vector<Strided>& out, const Call&) const;
   bool kept_ = false;
   std::mutex turn_;
   std::shared_ptr<cpu::Aligned> arena_, scratch_;

@@ -149,6 +149,42 @@ TEST_F(Scale, RefusesWhatDoesNotFit) {
   EXPECT_EQ(run(), TW_OK) << "the session is unharmed: " << error();
 }
 
+// The shapes of results that depend on values: the most that there can be, and after a run what there is.
+TEST(Counted, OutputsTellTheirShapesAfterARun) {
+  Opened open("program p(r=3, n)\ninput X[r n] : f32\ninput m : i64\nfound : i64 = m + 0\nY[r n] = 2 * X[r n]\n"
+              "output Y[r found]\n");
+  ASSERT_EQ(open.status, TW_OK) << error();
+  std::vector<float> x(12), y(12);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  int64_t m = 0;
+  const std::vector<tw_tensor> in{tensor("X", {3, 4}, x.data()), tensor("m", {}, &m, TW_I64)};
+  for (m = 0; m <= 4; ++m) {
+    tw_tensor out{};
+    ASSERT_EQ(tw_shape(open.s, in.data(), in.size(), &out, 1), TW_OK) << error();
+    EXPECT_EQ(out.shape[0], 3);
+    EXPECT_EQ(out.shape[1], 4);
+    out.data = y.data();
+    ASSERT_EQ(tw_run(open.s, in.data(), in.size(), &out, 1, nullptr), TW_OK) << error();
+    EXPECT_EQ(out.shape[0], 3);
+    EXPECT_EQ(out.shape[1], m);
+    EXPECT_EQ(out.stride[0], 4);
+    for (int64_t r = 0; r < 3; ++r)
+      for (int64_t i = 0; i < m; ++i) EXPECT_EQ(y[static_cast<size_t>(r * out.stride[0] + i)], 2 * x[static_cast<size_t>(r * 4 + i)]);
+    if (m == 4) continue;
+    EXPECT_EQ(tw_run(open.s, in.data(), in.size(), &out, 1, nullptr), TW_USAGE); // the shape must be put back
+  }
+  tw_tensor out{};
+  ASSERT_EQ(tw_shape(open.s, in.data(), in.size(), &out, 1), TW_OK);
+  out.data = y.data();
+  m = 5;
+  EXPECT_EQ(tw_run(open.s, in.data(), in.size(), &out, 1, nullptr), TW_USAGE);
+  EXPECT_NE(error().find("found counts 5 of the 4 rows of dim 1"), std::string::npos) << error();
+  char* json = nullptr;
+  ASSERT_EQ(tw_describe(open.s, "outputs", &json), TW_OK);
+  EXPECT_NE(std::string(json).find("\"counted\":[1]"), std::string::npos) << json;
+  tw_free(json);
+}
+
 TEST_F(Scale, Describes) {
   char* json = nullptr;
   ASSERT_EQ(tw_describe(open.s, "inputs", &json), TW_OK) << error();

@@ -97,6 +97,19 @@ class Results(Case):
         self.assertIn("[7, 3]", self.expect(0, "run", model, "--size", "n=7").stdout)
         self.assertIn("[1, 3]", self.expect(0, "run", model, message="size n is free: 1 is taken").stdout)
 
+    def test_rows_that_are_counted(self):
+        model = self.file("kept.tw", "program kept(r=3, n=5)\ninput X[r n] : f32\ninput m : i64\nfound : i64 = m + 0\n"
+                          "Y[r n] = 2 * X[r n]\noutput Y[r found]\n")
+        x = np.arange(15, dtype=np.float32).reshape(3, 5)
+        for rows in (0, 2, 5):
+            inputs = ["--input", "X=" + self.npy("x.npy", x), "--input", "m=" + self.npy("m.npy", np.int64(rows))]
+            done = self.expect(0, "run", model, *inputs, "--output", self.folder / "out", "--json", "--iterations", 1)
+            self.assertEqual(json.loads(done.stdout)["outputs"][0]["shape"], [3, rows])
+            np.testing.assert_array_equal(np.load(self.folder / "out" / "Y.npy"), 2 * x[:, :rows])
+            self.expect(0, "verify", model, *inputs, "--bisect")
+        bad = ["--input", "m=" + self.npy("m.npy", np.int64(6))]
+        self.expect(2, "run", model, *bad, message="found counts 6 of the 5 rows of dim 1")
+
     def test_types_travel(self):
         for kind, dtype in [("f64", np.float64), ("f16", np.float16), ("i8", np.int8), ("u8", np.uint8), ("i32", np.int32),
                             ("i64", np.int64), ("bool", np.bool_)]:
@@ -496,7 +509,10 @@ class PlanFile(Case):
             outputs.append(np.load(self.folder / "out" / "P.npy"))
         np.testing.assert_array_equal(*outputs)
         again = json.loads(self.expect(0, "plan", MLP, "--plan", self.path, "--json").stdout)
+        seconds = again.pop("seconds")
         self.assertEqual(again, self.plan)
+        self.assertGreater(seconds["passes"]["views"], 0)
+        self.assertLessEqual(sum(seconds["passes"].values()), seconds["normalise"])
 
     def test_edited_steps_are_honoured(self):
         for steps in ([], [("tile", "n", 3)], [("tile", "a", 5), ("tile", "n", 16)], [("tile", "n", 1), ("stream", "k", 100)]):

@@ -102,6 +102,30 @@ class Results(unittest.TestCase):
         gc.collect()
         self.assertEqual(sys.getrefcount(x.array), before, "the capsule was freed")
 
+    def test_rows_that_are_counted(self):
+        text = "program p(r=3, n)\ninput X[r n] : f32\ninput m : i64\nfound : i64 = m + 0\nY[r n] = 2 * X[r n]\noutput Y[r found]\n"
+        session = tilewright.compile(text)
+        [y] = session.get_outputs()
+        self.assertEqual((y.shape, y.counted), (("r", "n"), (1,)))
+        x = np.arange(15, dtype=np.float32).reshape(3, 5)
+        for m in (0, 1, 4, 5):
+            feeds = {"X": x, "m": np.int64(m)}
+            [y] = session.run(None, feeds)
+            np.testing.assert_array_equal(y, 2 * x[:, :m])
+            self.assertEqual((y.shape, y.flags["C_CONTIGUOUS"]), ((3, m), True))
+            np.testing.assert_array_equal(np.from_dlpack(y), y)
+            room = np.zeros((3, 5), np.float32)
+            for out in (room, Owner(room)):
+                [y] = session.run(None, feeds, out=[out])
+                np.testing.assert_array_equal(y, 2 * x[:, :m])
+                self.assertEqual(m == 0 or np.shares_memory(y, room), True)
+        with self.assertRaisesRegex(tilewright.Error, "found counts 6 of the 5 rows"):
+            session.run(None, {"X": x, "m": np.int64(6)})
+        none = np.zeros((0, 3), np.float32)
+        for empty in (none, Owner(none)):
+            y, z = self.session.run(None, {"X": empty, "k": K})
+            self.assertEqual((y.shape, z.shape), ((0, 3), (0,)))
+
     def test_describes(self):
         [x, k] = self.session.get_inputs()
         self.assertEqual((x.name, x.type, x.shape, x.dtype), ("X", "f32", ("n", "c"), np.float32))

@@ -108,6 +108,36 @@ TEST(Session, AnIndexOutsideIsFoundWhereverItIs) {
   }
 }
 
+// What counts the rows of an output is kept to the end, and told; arrays lie as the caller wants them.
+TEST(Session, TellsHowManyRowsAreResults) {
+  const Program p = parse("program p(r=3, n=300)\ninput X[r n] : f32\ninput m : i64\nfound : i64 = m + 1\n"
+                          "Y[r n] = 2 * X[r n]\nZ[n] = sum[r] Y[r n]\nW[n] = Z[n] * index(n)\noutput Y[r found], W[found], X\n",
+                          "p.tw");
+  Array x = Array::make(DType::f32, {3, 300}), m = Array::make(DType::i64, {}), y = Array::make(DType::f32, {300, 3}),
+        w = Array::make(DType::f32, {300}), again = Array::make(DType::f32, {3, 300});
+  for (std::int64_t i = 0; i < x.count(); ++i) x.as<float>()[i] = static_cast<float>(i % 17);
+  for (int threads : {1, 3}) {
+    SessionOptions o;
+    o.threads = threads;
+    Session session(p, o);
+    for (std::int64_t rows : {0, 1, 7, 299, 300}) {
+      *m.as<std::int64_t>() = rows - 1;
+      const auto dims = session.run({dense(x), dense(m)}, {{DType::f32, {3, 300}, {1, 3}, y.data}, dense(w), dense(again)});
+      ASSERT_EQ(dims, (std::vector<std::vector<std::int64_t>>{{3, rows}, {rows}, {3, 300}}));
+      const Values want = evaluate(p, {{p.inputs[0], x}, {p.inputs[1], m}}, {}, Evaluation::typed);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        for (std::int64_t r = 0; r < 3; ++r)
+          ASSERT_EQ(y.as<float>()[i * 3 + r], want.at(p.outputs[0]).as<float>()[r * rows + i]);
+        ASSERT_EQ(w.as<float>()[i], want.at(p.outputs[1]).as<float>()[i]);
+      }
+    }
+    for (std::int64_t bad : {-2, 300}) {
+      *m.as<std::int64_t>() = bad;
+      EXPECT_THROW(session.run({dense(x), dense(m)}, {{DType::f32, {3, 300}, {1, 3}, y.data}, dense(w), dense(again)}), Error);
+    }
+  }
+}
+
 struct Softmax : ::testing::Test {
   Program program = parse("program p(n=8, c=50)\ninput X[n c] : f32\nP[n c] = softmax[c] X[n c]\n"
                           "Y[n] = max[c] P[n c]\noutput Y\n",

@@ -48,7 +48,7 @@ Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed
     else for (TensorId t : std::get<Opaque>(p.nodes[static_cast<std::size_t>(plan.kernels[n].opaque)]).in) ++wanted[t];
     for (TensorId t : inputs[n]) ++wanted[t];
   }
-  for (TensorId t : p.outputs) ++wanted[t];
+  for (TensorId t : p.results()) ++wanted[t];
   for (std::size_t n = 0; n < plan.kernels.size(); ++n) {
     const PlannedKernel& planned = plan.kernels[n];
     if (!planned.region) {

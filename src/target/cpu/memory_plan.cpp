@@ -32,6 +32,8 @@ std::vector<Life> lifetimes(const Plan& plan) {
       for (TensorId t : o.out) touch(t, step);
     }
   }
+  for (TensorId t : p.results())                       // what counts the rows of an output is read when all has run
+    if (auto found = lives.find(t); found != lives.end()) found->second.last = static_cast<int>(plan.kernels.size());
   std::vector<Life> list;
   for (const auto& [t, life] : lives)
     if (std::find(p.outputs.begin(), p.outputs.end(), t) == p.outputs.end()) list.push_back(life);

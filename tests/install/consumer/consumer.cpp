@@ -32,5 +32,13 @@ int main() {
     return 7;
   } catch (const std::invalid_argument&) {
   }
+  tw::Session kept = tw::Session::from_memory("program kept(r=2, n=3)\ninput X[r n] : f32\ninput m : i64\nfound : i64 = m + 0\n"
+                                              "Y[r n] = 2 * X[r n]\noutput Y[r found]\n");
+  const float table[6] = {1, 2, 3, 4, 5, 6};
+  for (std::int64_t m : {0, 2, 3}) {
+    const auto rows = kept.run({tw::view("X", table, {2, 3}), tw::view("m", &m, {})});
+    if (rows[0].shape() != std::vector<std::int64_t>{2, m} || rows[0].size() != 2 * static_cast<std::size_t>(m)) return 8;
+    if (m == 2 && (rows[0].data<float>()[1] != 4 || rows[0].data<float>()[2] != 8)) return 9;
+  }
   std::printf("%s: %g\n", tw_version(), static_cast<double>(out[0].data<float>()[0]));
 }
