@@ -438,6 +438,15 @@ void Context::opaque(const std::string& op, std::vector<TensorId> in, std::vecto
                                    tilewright::Place{0, 0, label_}});
 }
 
+void Context::counted(TensorId t, int dim, TensorId count) {
+  importing_.counted.try_emplace(t, dims(t).size(), -1).first->second.at(static_cast<std::size_t>(dim)) = count;
+}
+
+std::vector<TensorId> Context::counts(TensorId t) const {
+  auto found = importing_.counted.find(t);
+  return found == importing_.counted.end() ? std::vector<TensorId>(dims(t).size(), -1) : found->second;
+}
+
 // ---------------------------------------------------------------------------------------------------- outputs
 
 int Context::outputs() const { return static_cast<int>(node_.outputs.size()); }

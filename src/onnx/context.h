@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "expr/scalar.h"
+#include "onnx/counted.h"
 #include "onnx/known.h"
 #include "onnx/model.h"
 #include "support/error.h"
@@ -37,6 +38,7 @@ struct Importing {
       partial;                                      // of tensors whose pieces are not all known (yet)
   std::unordered_map<std::string, TensorId> values; // by ONNX name, in the scope of the current graph
   std::string prefix;                               // of tensor names: "choice/" inside a branch of that node
+  CountedTensors counted;                           // tensors whose extents are known only when the model has run
 
   TensorId weight(const Tensor&,
                   const std::string& name); // an initializer or a constant attribute; small ones become known
@@ -117,6 +119,10 @@ public:
   void piece(TensorId out, std::vector<Index> at, std::vector<Size> axes, ScalarRef body, Reducer = Reducer::none,
              std::vector<AxisId> reduced = {}, ScalarRef guard = nullptr);
   void opaque(const std::string& op, std::vector<TensorId> in, std::vector<TensorId> out, Reference);
+  // A tensor without dims that will tell, when the model has run, how many rows others have; and that it does for dim d.
+  TensorId count() { return tensor(name("count"), DType::i64, {}); }
+  void counted(TensorId, int dim, TensorId count);
+  std::vector<TensorId> counts(TensorId) const; // of each dim; -1: its extent is known
   // A view: out[axes] = t[at]; at is simplified. Elements that are known stay known.
   TensorId view(const std::string& hint, TensorId, std::vector<Size> dims, std::vector<Index> at,
                 ScalarRef otherwise = nullptr);
@@ -148,6 +154,7 @@ private:
 std::vector<Index> axis_indices(int count, int first = 0); // axis first, first+1, ...
 ScalarRef zero_of(DType stored);                           // of its compute type
 Size count_of(const std::vector<Size>& dims);              // product
+Size room_for(const Size& rows); // an extent for so many counted rows: a dim of one would be taken for one that repeats
 std::string text_of(const std::vector<Size>& dims);        // "[n 3 224 224]"
 // Which free size to fix where a and b are not known to agree: those of one only, if there are; else all of both.
 //   fix_hint({n, x.2 // 4}, {n, 12})  ->  "give the size a value: --size x.2=N"

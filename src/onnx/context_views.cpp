@@ -85,6 +85,8 @@ std::vector<Index> axis_indices(int count, int first) {
   return result;
 }
 
+Size room_for(const Size& rows) { return rows.is_constant() ? Size(std::max<std::int64_t>(rows.constant(), 2)) : rows; }
+
 Size count_of(const std::vector<Size>& dims) {
   return std::accumulate(dims.begin(), dims.end(), Size(1), [](const Size& a, const Size& b) { return a * b; });
 }

@@ -196,7 +196,9 @@ private:
       if (branch) return choose(node, label, opset);
       Context c(now_, node, label, opset);
       check_dtypes(*op, dtypes_of(node));
+      const std::size_t first = now_.program.nodes.size();
       op->convert(c);
+      follow_counts(now_.program, first, now_.counted);
       for (const std::string& name : c.unread_attributes()) {
         c.unsupported(fmt::format("attribute {}", name));
       }
@@ -332,8 +334,11 @@ private:
     if (!type.ranked) return;
     std::vector<Size> dims = c.dims(t);
     bool agree = dims.size() == type.dims.size();
+    const std::vector<TensorId> counts = c.counts(t);
     for (std::size_t i = 0; agree && i < dims.size(); ++i) {
-      agree = !type.dims[i].fixed() || !dims[i].is_constant() || dims[i].constant() == type.dims[i].value;
+      if (!type.dims[i].fixed() || !dims[i].is_constant()) continue;
+      const std::int64_t declared = type.dims[i].value, extent = dims[i].constant();
+      agree = counts[i] < 0 ? extent == declared : declared <= extent; // the most that there can be
     }
     if (!agree)
       c.fail(Code::shape, fmt::format("'{}' has shape {} and is declared as {}", name, text_of(dims), describe(type)));
@@ -381,12 +386,15 @@ private:
       now_.builder.place = tilewright::Place{0, 0, name};
       ScalarRef body = zero_of(tensor.dtype);
       if (count_of(dims) != Size(0)) body = now_.builder.read(t, axis_indices(static_cast<int>(dims.size())));
+      const std::size_t first = now_.program.nodes.size();
       t = now_.builder.statement(name, tensor.dtype, dims, body);
+      follow_counts(now_.program, first, now_.counted);
     }
     for (auto& other : now_.program.tensors) {
       if (other.name == name) other.name = now_.builder.unique(name + ".value");
     }
     now_.program.tensor(t).name = name;
+    if (auto counts = now_.counted.find(t); counts != now_.counted.end()) now_.program.tensor(t).counted_by = counts->second;
     return t;
   }
 

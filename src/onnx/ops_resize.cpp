@@ -3,16 +3,26 @@
 //
 //   Resize nearest, factor 2     ->  Y[n c y x] = X[n, c, y // 2, x // 2]
 //   linear, 14 -> 20             ->  H[n c y x] = sum[t] X[n, c, at[y t], x] * w[y t];  Y = the same along x
+//   nearest, h -> k, both free   ->  Y[n c y x] = X[n, c, (2*h*y + h - 1) // (2*k), x]
+//
+// A table has an entry an output, so a free size has none: there a place must be a quotient of sizes. Nearest
+// neighbours have one, rounded down or to the nearer one, and so have the two elements that `linear` mixes, whose
+// shares are its remainder.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
+#include "expr/sizes.h"
 #include "onnx/ops_tables.h"
 
 namespace tilewright::onnx {
 namespace {
+
+constexpr std::int64_t longest = 1 << 20; // of a dim resized: its tables have an entry an output
 
 struct Mode {
   std::string kind, coordinate, nearest;
@@ -20,10 +30,89 @@ struct Mode {
   bool antialias = false, exclude_outside = false;
 };
 
+// The fraction with the smallest numbers that is this f32: 0.7f is 7/10. So that 10 elements become 7, as they do in
+// f32, and no tie is decided by a rounding.
+struct Fraction {
+  std::int64_t over = 1, under = 1;
+};
+
+Fraction fraction(double scale) {
+  const auto wanted = static_cast<float>(scale);
+  std::int64_t over = 1, under = 0, over_before = 0, under_before = 1;
+  double rest = scale;
+  for (int step = 0; step < 24; ++step) {
+    const auto whole = static_cast<std::int64_t>(std::floor(rest));
+    over_before = std::exchange(over, whole * over + over_before);
+    under_before = std::exchange(under, whole * under + under_before);
+    if (static_cast<float>(static_cast<double>(over) / static_cast<double>(under)) == wanted) break;
+    rest = 1 / (rest - std::floor(rest));
+  }
+  return {over, under};
+}
+
 struct Dim {
   int axis = 0;
   std::int64_t in = 1, out = 1;
   double scale = 1, roi_begin = 0, roi_end = 1;
+  Fraction ratio; // of scale
+};
+
+// How `out` elements lie among `in`, of which `under` make `over`; whole: out is in * over / under.
+struct Ratio {
+  Size in, out, over, under;
+  bool whole = false;
+};
+
+// (step * x + offset) / over: where element x lies.
+struct Line {
+  Size step, offset, over;
+
+  Index numerator(AxisId x) const { return step * axis_index(x) + constant_index(offset); }
+  // The same whole numbers, from smaller ones: (4*x + 1) // 8 is x // 2.
+  Line reduced() const {
+    std::int64_t by = 2;
+    if (step.is_constant() && over.is_constant()) by = std::gcd(step.constant(), over.constant());
+    Line r;
+    if (by < 2 || !divides(by, step, &r.step) || !divides(by, over, &r.over)) return *this;
+    r.offset = floor_div(offset, by);
+    return r;
+  }
+};
+
+// Nothing where the mode has no such line. A size that may be 0 divides as 1: then there is no element.
+std::optional<Line> line_of(const Context& c, const Mode& m, const Ratio& r) {
+  const bool several = c.range(r.out).low > 1;
+  Line l;
+  if (m.coordinate == "asymmetric")
+    l = {r.under, 0, r.over};
+  else if (m.coordinate == "half_pixel" || (m.coordinate == "half_pixel_symmetric" && r.whole) ||
+           (m.coordinate == "pytorch_half_pixel" && several))
+    l = {2 * r.under, r.under - r.over, 2 * r.over}; // (x + 1/2) * under / over - 1/2
+  else if (m.coordinate == "align_corners" && r.whole && several)
+    l = {r.in - 1, 0, r.out - 1};
+  else
+    return {};
+  if (c.range(l.over).low < 1) l.over = max(l.over, 1);
+  return l;
+}
+
+// The nearest neighbour of x, where it never leaves the input: rounded down from the edge of an element, or to the
+// nearer one from its middle.
+std::optional<Line> neighbour(const Context& c, const Mode& m, const Ratio& r) {
+  const auto l = m.kind == "nearest" ? line_of(c, m, r) : std::nullopt;
+  const bool corners = m.coordinate == "align_corners", edge = m.coordinate == "asymmetric" || corners;
+  if (l && m.nearest == "floor" && edge) return l->reduced();
+  if (!l || (edge && !corners)) return {};
+  if (m.nearest == "round_prefer_floor") return Line{2 * l->step, 2 * l->offset + l->over - 1, 2 * l->over}.reduced();
+  if (m.nearest == "round_prefer_ceil") return Line{2 * l->step, 2 * l->offset + l->over, 2 * l->over}.reduced();
+  return {};
+}
+
+// A dim whose extent is free, before or after. Nearest: element `at` is read; else what lies between two is mixed.
+struct FreeDim {
+  int axis = 0;
+  Size out;
+  Line at;
 };
 
 // Where output x lies among the inputs.
@@ -80,7 +169,19 @@ struct Tables {
   bool single = true;        // one input an output, with weight 1
 };
 
-Tables tables(const Mode& m, const Dim& d) {
+// Of nearest neighbours whose places are quotients, which no rounding moves.
+Tables exact_table(const Dim& d, const Line& l) {
+  Tables t;
+  for (std::int64_t x = 0; x < d.out; ++x)
+    t.at.push_back(std::clamp<std::int64_t>(
+        floor_div_i64(l.step.constant() * x + l.offset.constant(), l.over.constant()), 0, d.in - 1));
+  t.outside.resize(t.at.size());
+  return t;
+}
+
+Tables tables(Context& c, const Mode& m, const Dim& d) {
+  const bool whole = d.in * d.ratio.over == d.out * d.ratio.under;
+  if (auto l = neighbour(c, m, {d.in, d.out, d.ratio.over, d.ratio.under, whole})) return exact_table(d, *l);
   Tables t;
   std::vector<std::vector<double>> w;
   std::vector<std::int64_t> first;
@@ -155,16 +256,50 @@ TensorId resize_dim(Context& c, TensorId x, const Dim& d, const Tables& t, DType
   return c.reduce(hint, stored, dims, product, Reducer::sum, {rank});
 }
 
-void resize(Context& c, const Mode& m, std::vector<Dim> dims) {
+// The bounds of a nearest neighbour are proved where that is easy; where not, it is given a value outside that nobody
+// will see. Of two elements that are mixed each may leave the input by one, on its side, and then stands for the last
+// one there.
+TensorId resize_free(Context& c, const Mode& m, TensorId x, const FreeDim& d, DType stored, const std::string& hint) {
+  auto dims = c.dims(x);
+  const auto axis = static_cast<std::size_t>(d.axis);
+  const Size in = dims[axis];
+  dims[axis] = d.out;
+  auto element = [&](const Index& at, ScalarRef otherwise) {
+    auto all = axis_indices(c.rank(x));
+    all[axis] = at;
+    return c.read(x, all, std::move(otherwise));
+  };
+  const Index at = floor_div(d.at.numerator(d.axis), d.at.over);
+  if (m.kind == "nearest") {
+    const bool inside = in_bounds(at, in, dims, ranges_of(c.program()));
+    return c.map(hint, stored, dims, element(at, inside ? nullptr : zero_of(c.dtype(x))));
+  }
+  const DType wide = compute_type(c.dtype(x));
+  const ScalarRef low = cast(element(at, element(constant_index(0), nullptr)), wide);
+  const ScalarRef high = cast(element(at + constant_index(1), element(constant_index(in - 1), nullptr)), wide);
+  const ScalarRef rest = index_value(c.program(), floor_mod(d.at.numerator(d.axis), d.at.over));
+  const ScalarRef share = binary(Op::div, cast(rest, wide), cast(size_value(d.at.over, DType::i64), wide));
+  return c.map(
+      hint, stored, dims,
+      binary(Op::add, binary(Op::mul, low, binary(Op::sub, number(1, wide), share)), binary(Op::mul, high, share)));
+}
+
+void resize(Context& c, const Mode& m, std::vector<Dim> dims, const std::vector<FreeDim>& free) {
   TensorId x = c.input(0);
   const DType d = c.dtype(x);
   if (m.kind != "nearest" && !is_float(d)) c.unsupported(fmt::format("mode {} of {}", m.kind, name_of(d)));
   std::erase_if(dims, [&](const Dim& dim) {
     return dim.in == dim.out && dim.scale == 1 && m.coordinate != "tf_crop_and_resize";
   });
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    const bool last = dims.empty() && i + 1 == free.size();
+    x = resize_free(c, m, x, free[i], last || m.kind == "nearest" ? d : compute_type(d),
+                    last ? c.name() : c.name(fmt::format("dim{}", free[i].axis)));
+    if (last) return c.output(0, x);
+  }
   std::vector<std::pair<int, std::vector<bool>>> outside;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    const Tables t = tables(m, dims[i]);
+    const Tables t = tables(c, m, dims[i]);
     if (std::count(t.outside.begin(), t.outside.end(), true)) outside.emplace_back(dims[i].axis, t.outside);
     const bool last = i + 1 == dims.size() && outside.empty();
     x = resize_dim(c, x, dims[i], t, last || m.kind == "nearest" ? d : compute_type(d),
@@ -191,9 +326,20 @@ void resize(Context& c, const Mode& m, std::vector<Dim> dims) {
   c.output(0, x);
 }
 
-constexpr std::int64_t longest = 1 << 20; // of a dim resized: its tables have an entry an output
-
 std::int64_t fixed(Context& c, const Size& s) { return c.fixed(s, "the extent of a resized dim"); }
+
+// Nothing where both extents are known, or where the mode needs to know them.
+std::optional<FreeDim> free_dim(Context& c, const Mode& m, int axis, const Ratio& r) {
+  if (r.in.is_constant() && r.out.is_constant()) return {};
+  const auto l = m.kind == "linear" && !m.antialias ? line_of(c, m, r) : neighbour(c, m, r);
+  return l ? std::optional(FreeDim{axis, r.out, *l}) : std::nullopt;
+}
+
+// Of so many elements scaled.
+Ratio ratio_of(const Size& in, const Fraction& f) {
+  const Size out = floor_div(f.over * in, f.under);
+  return {in, out, f.over, f.under, f.under == 1 || f.over * in == f.under * out};
+}
 
 Mode mode_of(Context& c) {
   Mode m;
@@ -234,6 +380,7 @@ void convert_resize(Context& c) {
                                     scaled ? scales.size() : sizes.size()));
   const std::vector<int> own = c.axes(axes, rank);
   std::vector<Dim> dims;
+  std::vector<FreeDim> free;
   double common = policy == "not_larger" ? 1e30 : 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     Dim d;
@@ -241,18 +388,28 @@ void convert_resize(Context& c) {
     const Size& extent = x[static_cast<std::size_t>(d.axis)];
     if (roi.empty() && (scaled ? scales[i] == 1 : policy == "stretch" && sizes[i] == extent))
       continue; // a dim that stays may be free
+    if (scaled && !(scales[i] * longest >= 1 && scales[i] < longest))
+      c.fail(Code::size, fmt::format("{} resized by {}", extent.text(), scales[i]));
+    if (scaled) d.ratio = fraction(scales[i]);
+    if (roi.empty() && policy == "stretch") {
+      const Ratio r = scaled ? ratio_of(extent, d.ratio) : Ratio{extent, sizes[i], sizes[i], extent, true};
+      if (auto f = free_dim(c, m, d.axis, r)) {
+        free.push_back(*f);
+        continue;
+      }
+    }
     d.in = fixed(c, extent);
     if (!roi.empty()) d.roi_begin = roi[i], d.roi_end = roi[i + axes.size()];
     if (scaled) {
-      d.scale = scales[i];
+      d.scale = static_cast<double>(d.ratio.over) / static_cast<double>(d.ratio.under);
       const double span = roi.empty() ? 1 : d.roi_end - d.roi_begin;
       const double out = std::floor(static_cast<double>(d.in) * span * d.scale);
-      if (!(d.scale > 0) || !(out >= 0) || out > longest)
-        c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
+      if (!(out >= 0) || out > longest) c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
       d.out = static_cast<std::int64_t>(out);
     } else {
       d.out = c.fixed(sizes[i], "the size of a resized dim");
       d.scale = static_cast<double>(d.out) / static_cast<double>(d.in);
+      d.ratio = {d.out, d.in};
       common = policy == "not_larger" ? std::min(common, d.scale) : std::max(common, d.scale);
     }
     if (d.in < 1 || d.in > longest || d.out < 1 || d.out > longest)
@@ -264,9 +421,10 @@ void convert_resize(Context& c) {
       if (!(common * static_cast<double>(d.in) < longest))
         c.fail(Code::size, fmt::format("{} resized by {}", d.in, common));
       d.scale = common;
+      d.ratio = fraction(common);
       d.out = static_cast<std::int64_t>(std::floor(common * static_cast<double>(d.in) + 0.5));
     }
-  resize(c, m, std::move(dims));
+  resize(c, m, std::move(dims), free);
 }
 
 void convert_upsample(Context& c) {
@@ -279,26 +437,35 @@ void convert_upsample(Context& c) {
   const std::vector<double> scales = c.opset() < 9 ? c.reals_attr("scales") : c.reals(c.input(1));
   if (scales.size() != x.size()) c.fail(Code::shape, fmt::format("{} scales for {}", scales.size(), text_of(x)));
   std::vector<Dim> dims;
+  std::vector<FreeDim> free;
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (scales[i] == 1) continue;
+    if (!(scales[i] * longest >= 1 && scales[i] < longest))
+      c.fail(Code::size, fmt::format("{} resized by {}", x[i].text(), scales[i]));
     Dim d;
-    d.axis = static_cast<int>(i), d.in = fixed(c, x[i]), d.scale = scales[i];
+    d.axis = static_cast<int>(i), d.ratio = fraction(scales[i]);
+    if (auto f = free_dim(c, m, d.axis, ratio_of(x[i], d.ratio))) {
+      free.push_back(*f);
+      continue;
+    }
+    d.in = fixed(c, x[i]), d.scale = static_cast<double>(d.ratio.over) / static_cast<double>(d.ratio.under);
     const double out = std::floor(static_cast<double>(d.in) * d.scale);
     if (!(out >= 1) || out > longest || d.in > longest)
       c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
     d.out = static_cast<std::int64_t>(out);
     dims.push_back(d);
   }
-  resize(c, m, std::move(dims));
+  resize(c, m, std::move(dims), free);
 }
 
 } // namespace
 
 std::vector<Operator> resize_operators() {
-  return {
-      {"", "Resize", 10, 10, convert_resize, "all; linear and cubic: floats", "sizes that are known", "T f32"},
-      {"", "Resize", 11, 0, convert_resize, "all; linear and cubic: floats", "sizes that are known", "T float f32 i64"},
-      {"", "Upsample", 7, 9, convert_upsample, "all; linear: floats", "", "T f32"}};
+  return {{"", "Resize", 10, 10, convert_resize, "all; linear and cubic: floats",
+           "of free sizes: nearest and linear only", "T f32"},
+          {"", "Resize", 11, 0, convert_resize, "all; linear and cubic: floats",
+           "of free sizes: nearest and linear only", "T float f32 i64"},
+          {"", "Upsample", 7, 9, convert_upsample, "all; linear: floats", "", "T f32"}};
 }
 
 } // namespace tilewright::onnx

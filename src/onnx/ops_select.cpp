@@ -3,12 +3,13 @@
 //   TopK(X[n x], 2)  ->  i[n, 0] = argmax[x] X[n x];  i[n, 1] = argmax[x] X[n x] where index(x) != i[n, 0];  Y[n j] =
 //   X[n, i[n j]]
 //
-// A larger k is opaque: a host function with typed inputs and outputs. NonMaxSuppression is none: how many boxes it
-// keeps is known only when it has run.
+// A larger k is opaque: a host function with typed inputs and outputs. Where k is known only at run time, its results
+// have room for the whole axis, and k counts them (onnx/counted.h).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "onnx/arrays.h"
@@ -46,16 +47,23 @@ TensorId guarded_winners(Context& c, TensorId x, int axis, std::int64_t k, bool 
   return found;
 }
 
-Reference top_k(int axis, bool largest) {
+// in: x, and k where it is not the extent of the results; out: values, positions, and then k.
+Reference top_k(int axis, bool largest, const std::string& label) {
   return [=](std::span<const Array> in, std::span<Array> out) {
     const Array& x = in[0];
-    if (x.count() == 0) return;
     auto a = static_cast<std::size_t>(axis);
-    std::int64_t n = x.dims[a], k = out[0].dims[a];
+    std::int64_t n = x.dims[a], room = out[0].dims[a], k = room;
+    if (in.size() > 1) {
+      k = integer_at(in[1], 0);
+      if (k < 0 || k > n) throw Error(Code::input, label, fmt::format("TopK: k = {} of {} elements", k, n));
+      put_integer(out[2], 0, k);
+      for (Array& o : out.first(2)) std::memset(o.data, 0, o.bytes());
+    }
+    if (x.count() == 0) return;
     std::int64_t inner = strides_of(x.dims)[a], outer = x.count() / (n * inner);
     std::vector<std::int64_t> order(static_cast<std::size_t>(n));
     for (std::int64_t o = 0; o < outer * inner; ++o) {
-      std::int64_t base = (o / inner) * n * inner + o % inner, to = (o / inner) * k * inner + o % inner;
+      std::int64_t base = (o / inner) * n * inner + o % inner, to = (o / inner) * room * inner + o % inner;
       auto first = [&](std::int64_t p, std::int64_t q) { // NaN counts as the largest; equal ones stay in order
         if (!is_float(x.dtype)) {
           std::int64_t u = integer_at(x, base + p * inner), v = integer_at(x, base + q * inner);
@@ -79,11 +87,27 @@ Reference top_k(int axis, bool largest) {
   };
 }
 
+void counted_top_k(Context& c, int axis, bool largest) {
+  TensorId x = c.input(0), k = c.input(1);
+  if (count_of(c.dims(k)) != Size(1)) c.fail(Code::shape, fmt::format("k of shape {}", text_of(c.dims(k))));
+  std::vector<Size> dims = c.dims(x);
+  dims[at(axis)] = room_for(dims[at(axis)]);
+  TensorId values = c.tensor(c.name(0), c.dtype(x), dims), found = c.tensor(c.name(1), DType::i64, dims);
+  TensorId count = c.count();
+  c.opaque("TopK", {x, k}, {values, found, count}, top_k(axis, largest, c.label()));
+  for (int i : {0, 1}) {
+    TensorId out = i == 0 ? values : found;
+    c.counted(out, axis, count);
+    c.output(i, out);
+  }
+}
+
 void convert_top_k(Context& c) {
   TensorId x = c.input(0);
   int rank = c.rank(x), axis = c.axis(c.int_attr("axis", -1), rank);
   bool largest = c.int_attr("largest", 1) != 0;
   c.ignore_attr("sorted"); // sorted is one of the orders that unsorted allows
+  if (c.opset() >= 10 && !c.known(c.input(1))) return counted_top_k(c, axis, largest);
   Size k = c.opset() < 10 ? Size(c.int_attr("k")) : c.size(c.input(1));
   std::vector<Size> dims = c.dims(x);
   if (k.is_constant() && dims[at(axis)].is_constant() &&
@@ -102,7 +126,7 @@ void convert_top_k(Context& c) {
     return c.output(1, found);
   }
   TensorId values = c.tensor(c.name(0), c.dtype(x), dims), found = c.tensor(c.name(1), DType::i64, dims);
-  c.opaque("TopK", {x}, {values, found}, top_k(axis, largest));
+  c.opaque("TopK", {x}, {values, found}, top_k(axis, largest, c.label()));
   c.output(0, values);
   c.output(1, found);
 }
@@ -111,7 +135,7 @@ void convert_top_k(Context& c) {
 
 std::vector<Operator> select_operators() {
   return {
-      {"", "TopK", 7, 0, convert_top_k, "float, int", "k must be a size expression; opaque where it exceeds 8",
+      {"", "TopK", 7, 0, convert_top_k, "float, int", "opaque where k exceeds 8, or is known only at run time",
        "T i64"},
   };
 }

@@ -30,18 +30,35 @@ std::optional<std::vector<std::int64_t>> axes_of(Context& c, int as_input) {
 
 // ---- sizes as values
 
+ScalarRef extent_of(Context& c, const std::vector<Size>& dims, const std::vector<TensorId>& counts, int d) {
+  return counts[at(d)] >= 0 ? c.read(counts[at(d)], {}) : size_value(dims[at(d)], DType::i64);
+}
+
 void convert_shape(Context& c) {
   std::vector<Size> dims = c.dims(c.input(0));
   auto rank = static_cast<std::int64_t>(dims.size());
   auto clamp = [&](std::int64_t v) { return std::clamp<std::int64_t>(v < 0 ? v + rank : v, 0, rank); };
   std::int64_t start = clamp(c.int_attr("start", 0)), end = clamp(c.int_attr("end", rank));
-  std::vector<Size> part(dims.begin() + start, dims.begin() + std::max(start, end));
-  auto count = static_cast<std::int64_t>(part.size());
-  c.output(0, c.constant(c.name(), DType::i64, {count}, elements_of(part)));
+  end = std::max(start, end);
+  std::vector<Size> part(dims.begin() + start, dims.begin() + end);
+  std::vector<TensorId> counts = c.counts(c.input(0));
+  auto counted = [](TensorId t) { return t >= 0; };
+  if (std::none_of(counts.begin() + start, counts.begin() + end, counted))
+    return c.output(0, c.constant(c.name(), DType::i64, {end - start}, elements_of(part)));
+  TensorId shape = c.tensor(c.name(), DType::i64, {end - start}); // values, and no size expressions
+  for (std::int64_t d = start; d < end; ++d)
+    c.piece(shape, {constant_index(d - start)}, {}, extent_of(c, dims, counts, static_cast<int>(d)));
+  c.output(0, shape);
 }
 
 void convert_size(Context& c) {
-  c.output(0, c.constant(c.name(), DType::i64, {}, {Element::of(count_of(c.dims(c.input(0))))}));
+  std::vector<Size> dims = c.dims(c.input(0));
+  std::vector<TensorId> counts = c.counts(c.input(0));
+  if (std::all_of(counts.begin(), counts.end(), [](TensorId t) { return t < 0; }))
+    return c.output(0, c.constant(c.name(), DType::i64, {}, {Element::of(count_of(dims))}));
+  ScalarRef product = integer(1, DType::i64);
+  for (int d = 0; d < c.rank(c.input(0)); ++d) product = binary(Op::mul, product, extent_of(c, dims, counts, d));
+  c.output(0, c.map(c.name(), DType::i64, {}, product));
 }
 
 // ---- views
@@ -54,6 +71,19 @@ Size inferred_extent(Context& c, const std::vector<Size>& in, const Size& others
     c.fail(Code::shape, fmt::format("{} elements do not divide by {}", total.text(), others.text()));
   }
   return floor_div(total, others);
+}
+
+// A number cannot be the extent of a dim whose rows are counted: such a dim is copied by a 0, or is what -1 stands for.
+void keeps_counts(Context& c, TensorId x, const std::vector<Size>& out, std::optional<std::size_t> open) {
+  const std::vector<TensorId> counts = c.counts(x);
+  for (std::size_t d = 0; d < counts.size(); ++d) {
+    if (counts[d] < 0) continue;
+    const Size extent = c.dims(x)[d];
+    const Elements& shape = *c.known(c.input(1));
+    if ((open && out[*open] == extent) || (d < shape.size() && shape[d].size == Size(0))) continue;
+    c.unsupported(fmt::format("dim {} of '{}', whose extent is known only when the model has run, is to be {}", d,
+                              c.program().tensor(x).name, text_of(out)));
+  }
 }
 
 void convert_reshape(Context& c) {
@@ -75,6 +105,7 @@ void convert_reshape(Context& c) {
     }
   }
   if (open) out[*open] = inferred_extent(c, in, others);
+  keeps_counts(c, x, out, open);
   c.output(0, c.reshape(c.name(), x, out));
 }
 
@@ -96,6 +127,8 @@ void convert_squeeze(Context& c) {
   if (auto axes = axes_of(c, 13)) {
     for (std::int64_t a : *axes) drop[at(c.axis(a, c.rank(x)))] = true;
   } else {
+    for (TensorId count : c.counts(x))
+      if (count >= 0) c.unsupported("which dims are 1 is known only when the model has run");
     for (std::size_t i = 0; i < in.size(); ++i) drop[i] = in[i] == Size(1);
   }
   for (std::size_t i = 0; i < in.size(); ++i) {

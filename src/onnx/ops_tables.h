@@ -19,6 +19,8 @@ std::vector<Operator> norm_operators();        // ops_norm.cpp
 std::vector<Operator> attention_operators();   // ops_attention.cpp
 std::vector<Operator> resize_operators();      // ops_resize.cpp
 std::vector<Operator> select_operators();      // ops_select.cpp: TopK
+std::vector<Operator> counted_operators();     // ops_counted.cpp
+std::vector<Operator> box_operators();         // ops_boxes.cpp
 std::vector<Operator> window_operators();      // ops_window.cpp
 
 } // namespace tilewright::onnx

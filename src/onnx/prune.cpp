@@ -67,7 +67,8 @@ struct Pruner {
       else
         for (TensorId t : std::get<Opaque>(in.nodes[i]).out) producers[static_cast<std::size_t>(t)].push_back(i);
     }
-    std::vector<TensorId> work(in.outputs);
+    const std::set<TensorId> results = in.results();
+    std::vector<TensorId> work(results.begin(), results.end());
     while (!work.empty()) {
       auto t = static_cast<std::size_t>(work.back());
       work.pop_back();
@@ -97,6 +98,9 @@ struct Pruner {
       renamed[t] = static_cast<TensorId>(out.tensors.size());
       out.tensors.push_back(in.tensors[t]);
     }
+    for (tilewright::Tensor& t : out.tensors)
+      for (TensorId& count : t.counted_by)
+        if (count >= 0) count = renamed[static_cast<std::size_t>(count)];
   }
 
   // A known tensor that is read: a weight, or pieces that write sizes. An output is no weight: it copies one.

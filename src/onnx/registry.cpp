@@ -15,7 +15,8 @@ std::vector<Operator> all_rows() {
   std::vector<Operator> rows;
   for (auto table : {elementwise_operators, activation_operators, shape_operators, slice_operators, gather_operators,
                      scatter_operators, reduce_operators, matmul_operators, conv_operators, pool_operators,
-                     norm_operators, attention_operators, resize_operators, select_operators, window_operators}) {
+                     norm_operators, attention_operators, resize_operators, select_operators, counted_operators,
+                     box_operators, window_operators}) {
     std::vector<Operator> part = table();
     rows.insert(rows.end(), part.begin(), part.end());
   }
@@ -52,12 +53,9 @@ struct Refused {
   std::vector<std::string_view> types;
 };
 
-// Those whose reason is worth a word. A tensor's extents are size expressions, known before anything runs; outputs as
-// long as their values say have none.
+// Those whose reason is worth a word.
 const std::vector<Refused>& refused_operators() {
   static const std::vector<Refused> rows = {
-      {"how many results it has is known only when it has run, and a program's extents are known before",
-       {"Compress", "NonMaxSuppression", "NonZero", "Unique"}},
       {"loops", {"Loop", "Scan", "SequenceMap"}},
       {"recurrences", {"GRU", "LSTM", "RNN"}},
       {"random numbers",

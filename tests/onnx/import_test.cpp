@@ -411,23 +411,68 @@ TEST(ImportGather, IndicesOfAnInput) {
   EXPECT_THROW(run(p, {{"n", 6}}), Error);                             // 3
 }
 
-// A list as long as its values say has no extent before the model runs; a list of k has, and is opaque where k
-// exceeds 8.
-TEST(ImportRefusals, ResultsWithoutAnExtent) {
+// A list as long as its values say has room for the most, and is counted.
+TEST(ImportCounted, OutputsAreCutToTheirCounts) {
   GraphParts g{"g",
                {node("NonMaxSuppression", {"boxes", "scores", "most"}, {"y"}, "keep"),
-                node("NonZero", {"scores"}, {"z"}, "live")},
+                node("NonZero", {"scores"}, {"z"}, "live"), node("Transpose", {"z"}, {"t"})},
                {scalar("most", 3)},
                {floats("boxes", {dim_fixed(1), dim_fixed(6), dim_fixed(4)}),
-                floats("scores", {dim_fixed(1), dim_fixed(2), dim_fixed(6)})},
-               {any("y", i64), any("z", i64)}};
-  Error e = error_of(g);
-  EXPECT_EQ(e.code, Code::unsupported);
-  EXPECT_NE(
-      e.message.find("'keep' (NonMaxSuppression, opset 17): this operator (how many results it has is known only when"),
-      std::string::npos)
-      << e.what();
-  EXPECT_NE(e.message.find("'live' (NonZero, opset 17)"), std::string::npos) << e.what();
+                floats("scores", {dim_fixed(1), dim_named("c"), dim_fixed(6)})},
+               {any("y", i64), any("t", i64), any("z", i64)}};
+  Program p = import_parts(g);
+  EXPECT_EQ(shape_of(p, p.outputs[0]), "3*c 3");
+  EXPECT_EQ(shape_of(p, p.outputs[1]), "6*c 3");
+  const std::vector<TensorId> y = p.tensor(p.outputs[0]).counted_by, t = p.tensor(p.outputs[1]).counted_by,
+                              z = p.tensor(p.outputs[2]).counted_by;
+  ASSERT_EQ(y.size(), 2u);
+  EXPECT_EQ(p.tensor(y[0]).name, "y.count");
+  EXPECT_EQ(t, (std::vector<TensorId>{z[1], -1}));
+  EXPECT_EQ(z[0], -1);
+  EXPECT_NE(print(p).find("output y['y.count' "), std::string::npos) << print(p);
+}
+
+// One node behind what NonZero(x) finds, y[2 n]; x[4 5].
+std::string refusal_behind_counted(std::vector<W> nodes, std::vector<W> initializers = {}) {
+  nodes.insert(nodes.begin(), node("NonZero", {"x"}, {"y"}, "live"));
+  GraphParts g{"g", nodes, std::move(initializers), {floats("x", {dim_fixed(4), dim_fixed(5)})}, {any("z", i64)}};
+  Error e = error_of(g, {}, 13);
+  EXPECT_EQ(e.code, Code::unsupported) << e.what();
+  return e.where + ": " + e.message;
+}
+
+TEST(ImportCounted, RowsAreNotMixed) {
+  const std::string prefix = "not supported: how many rows ";
+  const std::string unknown = " is known only when the model has run, and they ";
+  auto expect = [&](const std::string& got, const std::string& op, const std::string& tensor, const std::string& what) {
+    EXPECT_EQ(got, "'bad' (" + op + ", opset 13): " + prefix + "'" + tensor + "' has" + unknown + what);
+  };
+  expect(refusal_behind_counted({node("ReduceSum", {"y", "one"}, {"z"}, "bad")}, {ints("one", {1})}), "ReduceSum", "y",
+         "are reduced to one");
+  expect(refusal_behind_counted({node("Concat", {"y", "y"}, {"z"}, "bad", {attribute_int("axis", 1)})}), "Concat", "y",
+         "are joined with others");
+  expect(refusal_behind_counted({node("Gather", {"y", "zero"}, {"z"}, "bad", {attribute_int("axis", 1)})}, {scalar("zero", 0)}),
+         "Gather", "y", "are taken in part, or joined with others");
+  expect(refusal_behind_counted({node("Slice", {"y", "a", "b", "one"}, {"z"}, "bad")}, {ints("a", {0}), ints("b", {3}), ints("one", {1})}),
+         "Slice", "y", "are taken in part, or joined with others");
+  expect(refusal_behind_counted({node("Add", {"y", "row"}, {"z"}, "bad")}, {raw_tensor<std::int64_t>("row", i64, {20}, std::vector<std::int64_t>(20, 1))}),
+         "Add", "y", "meet the 20 of 'row'");
+  expect(refusal_behind_counted({node("NonZero", {"y"}, {"z"}, "bad")}), "NonZero", "y", "are all needed");
+  expect(refusal_behind_counted({node("Not", {"b"}, {"n"}), node("NonZero", {"n"}, {"w"}), node("Add", {"y", "w"}, {"z"}, "bad"),
+                                 node("Cast", {"x"}, {"b"}, "", {attribute_int("to", 9)})}),
+         "Add", "w", "meet rows that are counted otherwise");
+  EXPECT_EQ(refusal_behind_counted({node("Squeeze", {"y"}, {"z"}, "bad")}),
+            "'bad' (Squeeze, opset 13): not supported: which dims are 1 is known only when the model has run");
+  EXPECT_EQ(refusal_behind_counted({node("Reshape", {"y", "two"}, {"z"}, "bad")}, {ints("two", {20, 2})}),
+            "'bad' (Reshape, opset 13): not supported: dim 1 of 'y', whose extent is known only when the model has run, is to be [20, 2]");
+  EXPECT_EQ(refusal_behind_counted({node("Reshape", {"y", "flat"}, {"z"}, "bad")}, {ints("flat", {-1})}),
+            "'bad' (Reshape, opset 13): not supported: dim 1 of 'y', whose extent is known only when the model has run, is to be [40]");
+  EXPECT_EQ(refusal_behind_counted({node("Shape", {"y"}, {"s"}), node("ConstantOfShape", {"s"}, {"z"}, "bad")}),
+            "'bad' (ConstantOfShape, opset 13): not supported: its shape depends on the values of input 'x'");
+}
+
+// A list of k has an extent, and is opaque where k exceeds 8.
+TEST(ImportSelect, LongListsAreOpaque) {
   GraphParts top{"g",
                  {node("TopK", {"x", "k"}, {"values", "y"})},
                  {ints("k", {10})},

@@ -1,5 +1,5 @@
-# The ONNX backend node tests, and cases of old operator sets whose outputs are ONNX Runtime's: `generate.py DIR` and
-# `old_opsets.py DIR` write them, run_node_tests DIR runs them.
+# The ONNX backend node tests, and cases of old operator sets and of extents known at run time whose outputs are ONNX Runtime's:
+# `generate.py DIR`, `old_opsets.py DIR` and `extents.py DIR` write them, run_node_tests DIR runs them.
 add_executable(run_node_tests ${CMAKE_CURRENT_LIST_DIR}/run_node_tests.cpp)
 target_include_directories(run_node_tests PRIVATE tests)
 target_link_libraries(run_node_tests PRIVATE tw_runtime)
@@ -16,5 +16,11 @@ if(EXISTS ${_python})
   add_test(NAME old_opsets_planned COMMAND run_node_tests ${_old} --all --planned --text)
   set_tests_properties(old_opsets_data PROPERTIES FIXTURES_SETUP old_opsets)
   set_tests_properties(old_opsets_evaluated old_opsets_planned PROPERTIES FIXTURES_REQUIRED old_opsets)
+  set(_extents ${CMAKE_BINARY_DIR}/extents)
+  add_test(NAME extents_data COMMAND ${_python} ${CMAKE_CURRENT_LIST_DIR}/extents.py ${_extents})
+  add_test(NAME extents_evaluated COMMAND run_node_tests ${_extents} --all)
+  add_test(NAME extents_planned COMMAND run_node_tests ${_extents} --all --planned)
+  set_tests_properties(extents_data PROPERTIES FIXTURES_SETUP extents)
+  set_tests_properties(extents_evaluated extents_planned PROPERTIES FIXTURES_REQUIRED extents)
   set_tests_properties(backend_node_tests_evaluated backend_node_tests_planned PROPERTIES FIXTURES_REQUIRED node_tests)
 endif()
