@@ -44,9 +44,9 @@ def node(text, **attributes):
     return helper.make_node(op, names(inputs), names(right.split()), **attributes)
 
 
-def graph(name, nodes, outputs, *feeds, fixed=None, free=(), opset=17):
-    """Feeds: one dict of inputs a data set. free: inputs whose extents are free, each its own size."""
-    CASES.append((name, nodes, outputs.split(), feeds, fixed or {}, set(free), opset))
+def graph(name, nodes, outputs, *feeds, fixed=None, free="", opset=17):
+    """Feeds: one dict of inputs a data set. free: dims that are free, each its own size: "x" all of x, "x01" the first two."""
+    CASES.append((name, nodes, outputs.split(), feeds, fixed or {}, {f[0]: f[1:] or "0123" for f in free.split()}, opset))
 
 
 def ints(*values):
@@ -61,7 +61,7 @@ def suppression():
         for feed in feeds:
             feed["o"], feed["t"] = feed["o"].reshape(1), feed["t"].reshape(1)
         graph(f"nms_centred{centred}", [node(nms, center_point_box=centred)], "y", *feeds)
-        graph(f"nms_free{centred}", [node(nms, center_point_box=centred)], "y", *feeds, free="bs")
+        graph(f"nms_free{centred}", [node(nms, center_point_box=centred)], "y", *feeds, free="b01 s")
     some = dict(b=boxes(1, 20), s=scores(1, 2, 20))
     for n in (0, 1, 4, 2**40, -3):
         graph(f"nms_at_most{n}", [node("NonMaxSuppression b s n -> y")], "y", some, fixed=dict(n=ints(n)))
@@ -89,7 +89,7 @@ def detector():
     for name, feed in feeds.items():
         graph(f"tail_{name}", tail, "found rows labels whole p none", feed, fixed=dict(fixed, n=ints(10)))
     graph("tail_sets", tail, "found whole", *feeds.values(), fixed=dict(fixed, n=ints(10)))
-    graph("tail_free", tail, "found whole y", *feeds.values(), fixed=dict(fixed, n=ints(10)), free="bs")
+    graph("tail_free", tail, "found whole y", *feeds.values(), fixed=dict(fixed, n=ints(10)), free="b1 s12")
     graph("tail_nothing", tail, "found rows", feeds["all"], fixed=dict(fixed, n=ints(0)))
 
 
@@ -171,21 +171,21 @@ def resize():
               node("Concat c d -> e", axis=0),
               node("Resize x - - e -> y", coordinate_transformation_mode=coordinate, nearest_mode=nearest), node("Concat y z -> k", axis=1)]
         if coordinate != "align_corners":
-            graph(f"resize_to_{coordinate}_{nearest}", to, "k", *pairs, fixed=dict(zero=ints(0), two=ints(2), four=ints(4)), free="xz")
+            graph(f"resize_to_{coordinate}_{nearest}", to, "k", *pairs, fixed=dict(zero=ints(0), two=ints(2), four=ints(4)), free="x23 z23")
     for coordinate in ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"):
         graph(f"linear_{coordinate}", [node("Resize x - s -> y", coordinate_transformation_mode=coordinate, mode="linear")], "y", *sets,
               fixed=dict(s=np.float32([1, 1, 2, 3])), free="x")
         if coordinate != "align_corners":
             pairs = [dict(f, z=random(1, 3, *s)) for f, s in zip(sets, ((9, 15), (4, 4), (3, 2), (25, 31)))]
             graph(f"linear_to_{coordinate}", to[:5] + [node("Resize x - - e -> y", coordinate_transformation_mode=coordinate, mode="linear")], "y",
-                  *pairs, fixed=dict(zero=ints(0), two=ints(2), four=ints(4)), free="xz")
+                  *pairs, fixed=dict(zero=ints(0), two=ints(2), four=ints(4)), free="x z")
     graph("upsample", [node("Upsample x s -> y", mode="nearest")], "y", *sets, fixed=dict(s=np.float32([1, 1, 2, 3])), free="x", opset=9)
 
 
 def model_of(nodes, outputs, feed, fixed, free, opset):
     infos = []
     for name, v in feed.items():
-        dims = [f"{name}{d}" for d in range(np.ndim(v))] if name in free else np.shape(v)
+        dims = [f"{name}{d}" if str(d) in free.get(name, "") else extent for d, extent in enumerate(np.shape(v))]
         infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.asarray(v).dtype), dims))
     initializers = [numpy_helper.from_array(np.asarray(v), name) for name, v in fixed.items()]
     g = helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name=o) for o in outputs], initializers)
