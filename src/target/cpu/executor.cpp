@@ -78,7 +78,7 @@ struct Execution {
   const std::atomic<bool>* cancelled;
   int workers;
   Barrier barrier;
-  std::atomic<const LaneProgram::Fault*> fault{nullptr};
+  std::vector<const LaneProgram::Fault*> faults; // one a worker, all of one kernel
   std::exception_ptr opaque_error{};
   // The kernel after which to stop: a fault of one worker must not let another miss the barrier behind that kernel.
   std::atomic<std::size_t> stop{SIZE_MAX};
@@ -121,7 +121,8 @@ struct Execution {
         const std::int64_t from = kernel.tiles * w / workers, to = kernel.tiles * (w + 1) / workers;
         for (std::int64_t t = from; t < to && !wanted_to_end(n); ++t)
           if (const LaneProgram::Fault* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
-            fault = bad;
+            const LaneProgram::Fault*& mine = faults[static_cast<std::size_t>(w)];
+            mine = earlier(mine, bad);
             stop = n;
           }
       } else if (w == 0) {
@@ -149,10 +150,13 @@ struct Execution {
 
 void run(const Plan& plan, const Executable& exe, Pool& pool, std::byte* const* tensors, std::byte* scratch, double* seconds,
          const std::atomic<bool>* cancelled) {
-  Execution r{plan, exe, tensors, scratch, seconds, cancelled, pool.size(), Barrier(pool.size())};
+  Execution r{plan, exe, tensors, scratch, seconds, cancelled, pool.size(), Barrier(pool.size()), {}};
+  r.faults.resize(static_cast<std::size_t>(pool.size()), nullptr);
   pool.run([&](int w) { r.worker(w); });
   if (r.opaque_error) std::rethrow_exception(r.opaque_error);
-  if (const LaneProgram::Fault* fault = r.fault.load()) raise(*fault);
+  const LaneProgram::Fault* fault = nullptr;
+  for (const LaneProgram::Fault* f : r.faults) fault = earlier(fault, f);
+  if (fault) raise(*fault);
   if (cancelled && cancelled->load()) throw Error(Code::interrupted, "", "interrupted");
 }
 

@@ -19,6 +19,7 @@ struct TileRun {
   std::vector<View>& views;
   std::array<std::int64_t, most_axes> low{}, high{};
   std::array<std::int64_t, 2 * most_axes> variables{};
+  const LaneProgram::Fault* fault = nullptr;
 
   // Where a buffer lies for the current loop values.
   void settle(std::size_t b) {
@@ -100,7 +101,8 @@ struct TileRun {
     run(leaf, l, views, copy_padded(l.a), low.data(), high.data(), leaf_scratch);
   }
 
-  const LaneProgram::Fault* steps(const std::vector<Kernel::Step>& list) {
+  // A fault ends nothing here: all that is computed stays in its place, and a statement that stands earlier may have one too.
+  void steps(const std::vector<Kernel::Step>& list) {
     for (const Kernel::Step& s : list) {
       for (std::size_t a = 0; a < s.axes.size(); ++a) {
         low[a] = std::max<std::int64_t>(s.axes[a].span.low.at(variables.data()), 0);
@@ -108,23 +110,19 @@ struct TileRun {
       }
       if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) fast(c->leaf, run_contract);
       else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) fast(w->leaf, run_window);
-      else if (const auto* l = std::get_if<Kernel::Lanes>(&s.op)) {
-        if (const auto* bad = run_lanes(leaf, l->program, views, low.data(), high.data(), leaf_scratch)) return bad;
-      } else if (const LaneProgram::Fault* bad = stream(std::get<Kernel::Stream>(s.op))) {
-        return bad;
-      }
+      else if (const auto* l = std::get_if<Kernel::Lanes>(&s.op))
+        fault = earlier(fault, run_lanes(leaf, l->program, views, low.data(), high.data(), leaf_scratch));
+      else stream(std::get<Kernel::Stream>(s.op));
     }
-    return nullptr;
   }
 
-  const LaneProgram::Fault* stream(const Kernel::Stream& s) {
+  void stream(const Kernel::Stream& s) {
     for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
       variables[2 * static_cast<std::size_t>(s.loop.step)] = at;
       variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = std::min(at + s.loop.size, s.loop.extent);
       for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
-      if (const LaneProgram::Fault* bad = steps(s.body)) return bad;
+      steps(s.body);
     }
-    return nullptr;
   }
 };
 
@@ -143,7 +141,8 @@ const LaneProgram::Fault* run_tile(const k::Kernels& leaf, const Kernel& kernel,
     run.variables[2 * i + 1] = std::min(at + g.size, g.extent);
   }
   for (std::size_t b = 0; b < kernel.places.size(); ++b) run.settle(b);
-  return run.steps(kernel.steps);
+  run.steps(kernel.steps);
+  return run.fault;
 }
 
 }  // namespace tilewright::cpu

@@ -253,13 +253,14 @@ void LaneEmitter::keep_faults(int statement, Register guard) {
     if (kept < 0) {
       kept = fresh(k::Type::b8);
       program.begin.insert(program.begin.begin(), k::unary(K::copy, k::Type::b8, kept, constant_of(DType::boolean, 0, 0)));
-      faults.push_back({static_cast<LaneProgram::Cause>(c), {}});
+      faults.push_back({static_cast<LaneProgram::Cause>(c), {}, statement});
     }
     code().push_back(k::binary(K::bit_or, k::Type::b8, kept, kept, both(faults_[c], guard)));
     const auto entry = std::find_if(faults.begin(), faults.end(), [&](const auto& f) { return f.cause == static_cast<LaneProgram::Cause>(c); });
     const std::string& name = p_.tensor(p_.statement(r_.statements[static_cast<std::size_t>(statement)])->out).name;
     if (entry->where.empty()) entry->where = name;
     else if (entry->where != name) entry->where += " or " + name;
+    entry->first = std::min(entry->first, statement);
   }
   faults_ = no_faults;
 }

@@ -59,6 +59,7 @@ class LaneEmitter {
   void keep_faults(int statement, Register guard);
   void store_faults();
   void store(int statement, Register value);
+  void guarded(const ScalarRef& guard, int statement);
   void map(int statement);
   void reduction(int statement);
   void accumulate(const Statement&, Register value, Register index);

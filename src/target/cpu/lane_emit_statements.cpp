@@ -59,17 +59,21 @@ void LaneEmitter::store(int statement, Register value) {
   code().push_back(k::store(v, stored.dtype, pointer_of(out, b)));
 }
 
+// From here on loads are masked, and serve this statement only.
+void LaneEmitter::guarded(const ScalarRef& guard, int statement) {
+  if (!guard) return;
+  alive_.push_back(guard);
+  const Register live = emit_as(guard, DType::boolean);
+  keep_faults(statement, -1);
+  guard_ = live;
+  for (auto& map_of_section : known_) map_of_section.clear();
+}
+
 void LaneEmitter::map(int statement) {
   const Statement& s = *p_.statement(r_.statements[static_cast<std::size_t>(statement)]);
   const ScalarRef value = over_region(s.body, statement), guard = over_region(s.guard, statement);
   alive_.push_back(value);
-  if (guard) {
-    alive_.push_back(guard);
-    const Register live = emit_as(guard, DType::boolean);
-    keep_faults(statement, -1);
-    guard_ = live;
-    for (auto& map_of_section : known_) map_of_section.clear();   // masked loads serve this statement only
-  }
+  guarded(guard, statement);
   Register v = emit(value);
   keep_faults(statement, guard_);
   if (guard) {
@@ -176,15 +180,9 @@ void LaneEmitter::reduction(int statement) {
   section_ = begin;
   start_accumulator(s);
   section_ = body;
-  const ScalarRef value = over_region(s.body, statement), guard = over_region(s.guard, statement);
+  const ScalarRef value = over_region(s.body, statement);
   alive_.push_back(value);
-  if (guard) {
-    alive_.push_back(guard);
-    const Register live = emit_as(guard, DType::boolean);
-    keep_faults(statement, -1);
-    guard_ = live;
-    known_[body].clear();
-  }
+  guarded(over_region(s.guard, statement), statement);
   const Register v = emit_as(value, t);
   keep_faults(statement, guard_);
   Register index = -1;

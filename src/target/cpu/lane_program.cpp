@@ -300,11 +300,12 @@ const LaneProgram::Fault* run_lanes(const k::Kernels& leaf, const LaneProgram& l
       for (std::size_t x = 0; x < l.indices.size(); ++x) indices[x].start += move * stride_of(l.indices[x].axis, l, i);
     }
   }
+  const LaneProgram::Fault* found = nullptr;
   for (const LaneProgram::Fault& fault : l.faults) {
-    if (std::any_of(flags, flags + l.flags, [](std::byte b) { return b != std::byte{0}; })) return &fault;
+    if (std::any_of(flags, flags + l.flags, [](std::byte b) { return b != std::byte{0}; })) found = earlier(found, &fault);
     flags += l.flags;
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace tilewright::cpu

@@ -34,11 +34,11 @@ struct LaneProgram {
   std::vector<Loop> loops;                       // far loops first, then outer, inner, lanes; see below
   int outer = -1, inner = -1, lanes = -1;        // positions in loops, or -1
   kernels::VectorCode code;
-  // What can go wrong at a point; where: the statements that may do it. Fault i has its flags (u8), one for each value of the
-  // lanes' loop, in scratch; a pointer to them has the buffer -1 - i.
+  // What can go wrong at a point; where: the statements that may do it; first: the first of them, a position in the region.
+  // Fault i has its flags (u8), one for each value of the lanes' loop, in scratch; a pointer to them has the buffer -1 - i.
   enum class Cause { bounds, division };
   static constexpr std::size_t causes = 2;
-  struct Fault { Cause cause; std::string where; };
+  struct Fault { Cause cause; std::string where; int first = 0; };
   std::vector<Fault> faults;
   std::int64_t flags = 0;                        // of each fault
 };
@@ -61,6 +61,12 @@ struct Group {
 // Refused where one pass cannot do the whole reduction (then: init, accumulate, finish).
 Or<LaneProgram> compile_lanes(const Program&, const Region&, const Nest&, const Group&, const std::vector<Stored>& buffers,
                               const std::vector<bool>& tiled, const std::vector<bool>& live);
+
+// The fault of the statement that stands first; null is none. So what is told does not depend on who found what when.
+inline const LaneProgram::Fault* earlier(const LaneProgram::Fault* a, const LaneProgram::Fault* b) {
+  if (!a || !b) return a ? a : b;
+  return std::pair(b->first, b->cause) < std::pair(a->first, a->cause) ? b : a;
+}
 
 std::int64_t scratch_bytes(const LaneProgram&);
 // Runs it over one tile. low and high: the region axes' ranges. Returns what went wrong, or null.
