@@ -1,6 +1,8 @@
 // Kernels on a GPU: right against the CPU target that runs the same nest, and timed. Prints one line a kernel.
 //   bench_gpu check|small|time [FILTER]     small: the kernels that a sanitizer can go through
+//   bench_gpu once [FILTER]                 each kernel once, for a profiler
 //   bench_gpu explore N [FILTER]            N schedules of each kernel: what was predicted and what was measured
+//   bench_gpu prices [FILTER]               without a GPU: every schedule and its predicted microseconds
 //   bench_gpu dump DIR [FILTER]             machine code and manifest.json for peers.py
 //   bench_gpu sources DIR [FILTER]          without a GPU: what is compiled, and what the compiler says
 #include <atomic>
@@ -104,9 +106,9 @@ std::vector<Made> make_all(const std::vector<GpuCase>& cases, const std::string&
   return list;
 }
 
-std::string facts(const Made& k) {
-  std::string leaves, stages;
-  for (const LeafAt& l : k.c.schedule.leaves) {
+std::string facts(const Region& region, const Schedule& schedule) {
+  std::string leaves;
+  for (const LeafAt& l : schedule.leaves) {
     if (l.tensor) leaves += fmt::format(" {}x{} warps of {}x{}{}", l.warps_m, l.warps_n, l.rows, l.columns, l.group ? " group" : "");
     else {
       leaves += " box";
@@ -114,9 +116,12 @@ std::string facts(const Made& k) {
     }
   }
   int most = 1;
-  for (const ValueAt& v : k.c.schedule.values) most = std::max(most, v.stages);
-  return fmt::format("{};{}; {} stages; {} blocks x {}, {} KiB, {} registers, stack {}, spills {}", text(k.c.region, k.c.schedule), leaves, most, k.source->blocks, k.source->threads,
-                     k.source->scratch / 1024, k.code.registers, k.code.stack, k.code.spills);
+  for (const ValueAt& v : schedule.values) most = std::max(most, v.stages);
+  return fmt::format("{};{}; {} stages; {} threads, {} a core", text(region, schedule), leaves, most, schedule.threads, schedule.resident);
+}
+std::string facts(const Made& k) {
+  return fmt::format("{}; {} blocks, {} KiB, {} registers, stack {}, spills {}", facts(k.c.region, k.c.schedule), k.source->blocks, k.source->scratch / 1024, k.code.registers,
+                     k.code.stack, k.code.spills);
 }
 
 // Device memory and arguments of a kernel: sets of buffers, so that nothing stays in a cache by chance.
@@ -197,30 +202,42 @@ bool run(cuda::Device& device, const Made& k, bool check, bool time) {
     const double seconds = seconds_of(device, k, at);
     timing = fmt::format("{:9.2f} us (predicted {:.1f}) {:7.1f} TFLOP/s", seconds * 1e6, k.c.predicted * 1e6, 2e-12 * multiply_adds(k.c) / seconds);
   }
+  if (!check && !time) device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]), device.synchronise();
   device.release_memory();
   std::printf("%-28s %-14s %s  %s\n", k.c.name.c_str(), verdict.c_str(), timing.c_str(), facts(k).c_str());
   std::fflush(stdout);
   return right;
 }
 
-// The best half of `n` schedules by prediction, and others spread over those that are up to four times as slow.
+// `n` schedules: a third of them the best by prediction, the others drawn from those that are up to four times as slow.
 void explore(cuda::Device& device, const Kernel& kernel, const Machine& machine, std::size_t n) {
-  std::vector<double> predicted;
   GpuCase first = testing::gpu_case(kernel.name(), kernel.text(), machine);
   const auto choices = block_choices(*first.program, first.region, machine, first.layouts);
   std::size_t end = 0;
   while (end < choices.size() && choices[end].seconds < 4 * choices[0].seconds) ++end;
   std::vector<GpuCase> cases;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::size_t at = i < n / 2 ? i : n / 2 + (end - n / 2) * (i - n / 2) / (n - n / 2);
-    if (at >= choices.size()) break;
+  std::uint64_t seed = 1;
+  for (std::size_t i = 0; i < std::min(n, end); ++i) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    const double u = static_cast<double>(seed >> 40) / 16777216.0;
+    const std::size_t at = i < n / 3 ? i : std::min(end - 1, n / 3 + static_cast<std::size_t>(u * u * static_cast<double>(end)));
     GpuCase c = first;
     c.schedule = choices[at].schedule, c.predicted = choices[at].seconds;
     c.nest = expand(*c.program, c.region, c.schedule, c.name);
     cases.push_back(std::move(c));
   }
   std::printf("== %s: %zu schedules priced\n", kernel.name().c_str(), choices.size());
-  for (const Made& k : make_all(cases, device.arch())) run(device, k, false, true);
+  std::optional<Placed> at;
+  for (const Made& k : make_all(cases, device.arch())) {
+    if (!k.source) {
+      std::printf("refused: %s\n", k.why.c_str());
+      continue;
+    }
+    if (!at) at = place(device, k, 8);
+    at->function = device.load(k.code, k.source->name, k.source->scratch);
+    std::printf("%.2f %.2f %s\n", seconds_of(device, k, *at) * 1e6, k.c.predicted * 1e6, facts(k).c_str());
+  }
+  device.release_memory();
 }
 
 void dump(cuda::Device& device, const std::vector<Kernel>& list, const std::vector<Made>& made, const std::string& folder) {
@@ -260,6 +277,14 @@ int main(int argc, char** argv) {
       }
       return 0;
     }
+    if (mode == "prices") {
+      for (const Kernel& k : list) {
+        const GpuCase c = testing::gpu_case(k.name(), k.text(), h200);
+        std::printf("== %s\n", k.name().c_str());
+        for (const BlockChoice& choice : block_choices(*c.program, c.region, h200, c.layouts)) std::printf("%.2f %s\n", choice.seconds * 1e6, facts(c.region, choice.schedule).c_str());
+      }
+      return 0;
+    }
     cuda::Device device;
     std::printf("%s, %s\n", device.name().c_str(), device.arch().c_str());
     if (mode == "explore") {
@@ -271,7 +296,7 @@ int main(int argc, char** argv) {
     const std::vector<Made> made = make_all(cases, device.arch());
     if (mode == "dump") return dump(device, list, made, argc > 2 ? argv[2] : "."), 0;
     bool right = true;
-    for (std::size_t i = 0; i < made.size(); ++i) right &= run(device, made[i], mode != "time", mode == "time");
+    for (std::size_t i = 0; i < made.size(); ++i) right &= run(device, made[i], mode == "check" || mode == "small", mode == "time");
     return right ? 0 : 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());

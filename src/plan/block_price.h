@@ -16,6 +16,7 @@ struct BlockPlan {
   std::int64_t scratch = 0;              // bytes of a block
 };
 double block_seconds(const BlockPlan&);
+int resident_blocks(const BlockPlan&);   // that fit a core at most, by scratch, threads and the registers that the leaves need
 
 // The tensor unit whose instruction one warp issues, with operands in registers; none where the machine has none for the type.
 std::optional<UnitId> warp_unit(const Machine&, DType);

@@ -165,9 +165,10 @@ struct BlockChooser {
     return list;
   }
 
-  // Boxes that a thread computes: neighbours along a sliding axis and lanes side by side for a window, rows x columns for a product.
-  // As large as leaves every thread one.
-  LeafAt vector_leaf(const Schedule& s, std::size_t i) const {
+  // Boxes that a thread computes, as large as leaves every thread one: lanes side by side of a window, with neighbours along a sliding
+  // axis; columns and rows of a product.
+  struct Limits { std::int64_t lanes, beside, rows; };
+  LeafAt vector_leaf(const Schedule& s, std::size_t i, const Limits& most) const {
     LeafAt leaf{r.statements[i], false, false, {}, 1, 1, 16, 8};
     const auto axes = parallel_axes(statement(i));
     const auto full = full_tile(s, i);
@@ -179,30 +180,42 @@ struct BlockChooser {
       for (std::int64_t t : leaf.tile) n /= t;
       return n;
     };
-    auto grow = [&](std::size_t a, std::int64_t most) {
-      for (std::int64_t d = divisor(full[a], most); d > 1; d = divisor(full[a], d - 1)) {
+    auto grow = [&](std::size_t a, std::int64_t limit) {
+      for (std::int64_t d = divisor(full[a], limit); d > 1; d = divisor(full[a], d - 1)) {
         leaf.tile[a] = d;
         if (items() >= s.threads * 3 / 4 || d == 2) break;
       }
     };
     auto place_of = [&](AxisId x) { return static_cast<std::size_t>(std::find(axes.begin(), axes.end(), x) - axes.begin()); };
     if (const auto w = window(p, statement(i))) {
-      if (!w->lanes.empty()) grow(place_of(w->lanes.back()), 16 / static_cast<std::int64_t>(bytes_of(p.tensor(w->data->tensor).dtype)));
-      if (!w->parallel.empty()) grow(place_of(w->parallel.back()), 4);
+      if (!w->lanes.empty()) grow(place_of(w->lanes.back()), std::min(most.lanes, 16 / static_cast<std::int64_t>(bytes_of(p.tensor(w->data->tensor).dtype))));
+      if (!w->parallel.empty()) grow(place_of(w->parallel.back()), most.beside);
+      if (w->parallel.size() > 1 && most.rows > 1) grow(place_of(w->parallel[w->parallel.size() - 2]), most.rows);
     } else if (const auto c = contraction(p, statement(i))) {
-      if (!c->n.empty()) grow(place_of(c->n.back()), 4);
-      std::int64_t most = 8;
-      for (std::size_t a = c->m.size(); a-- > 0 && most > 1;) grow(place_of(c->m[a]), most), most /= leaf.tile[place_of(c->m[a])];
+      if (!c->n.empty()) grow(place_of(c->n.back()), most.lanes);
+      std::int64_t rows = most.beside * most.rows;
+      for (std::size_t a = c->m.size(); a-- > 0 && rows > 1;) grow(place_of(c->m[a]), rows), rows /= leaf.tile[place_of(c->m[a])];
     } else if (!axes.empty()) {
-      grow(axes.size() - 1, 4);
+      grow(axes.size() - 1, most.lanes);
     }
     return leaf;
   }
-  void place_leaves(Schedule& s, std::size_t last, const std::optional<LeafAt>& tensor) const {
-    if (tensor) s.leaves.push_back(*tensor);
-    for (std::size_t i = 0; i < r.statements.size(); ++i)
-      if (!statement(i).reduced.empty() && !(tensor && i == last)) s.leaves.push_back(vector_leaf(s, i));
+  // Every way to share the points of a schedule's reductions, each once; `tensor` for the last contraction.
+  std::vector<std::vector<LeafAt>> leaves(const Schedule& s, std::size_t last, const std::optional<LeafAt>& tensor) const {
+    std::vector<std::vector<LeafAt>> list;
+    for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 8, 1}, Limits{4, 4, 2}, Limits{4, 4, 1}, Limits{8, 2, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}}) {
+      std::vector<LeafAt> all;
+      if (tensor) all.push_back(*tensor);
+      for (std::size_t i = 0; i < r.statements.size(); ++i)
+        if (!statement(i).reduced.empty() && !(tensor && i == last)) all.push_back(vector_leaf(s, i, most));
+      const bool known = std::any_of(list.begin(), list.end(), [&](const std::vector<LeafAt>& other) {
+        return std::equal(other.begin(), other.end(), all.begin(), all.end(), [](const LeafAt& x, const LeafAt& y) { return x.tile == y.tile; });
+      });
+      if (!known) list.push_back(std::move(all));
+    }
+    return list;
   }
+
 
   std::vector<BlockChoice> run() const {
     const auto last = last_contraction();
@@ -265,18 +278,18 @@ struct BlockChooser {
     if (const auto group = group_leaf(last, height, width, chunk, threads)) {
       Schedule grouped = s;
       swizzle(grouped, last);
-      place_leaves(grouped, last, group);
-      try_stages(std::move(grouped), extent(products) / chunk, found);
+      try_stages(std::move(grouped), last, group, extent(products) / chunk, found);
     }
-    place_leaves(s, last, tensor);
-    try_stages(std::move(s), extent(products) / chunk, found);
+    try_stages(std::move(s), last, tensor, extent(products) / chunk, found);
   }
 
-  void try_stages(Schedule s, std::int64_t iterations, std::vector<BlockChoice>& found) const {
+  void try_stages(Schedule s, std::size_t last, const std::optional<LeafAt>& tensor, std::int64_t iterations, std::vector<BlockChoice>& found) const {
     if (!legality(p, r, s, m).empty()) return;
     const Cost moved = cost(p, r, s, m);
     int kept = 0;
     for (const ValueAt& v : s.values) kept = std::max(kept, v.kept);
+    const auto ways = leaves(s, last, tensor);
+    s.band = band(s, last);
     for (int stages : {1, 2, 3, 4}) {
       if (stages > 1 && iterations < stages) break;
       if (stages > 1 && stages < 2 + kept) continue;
@@ -286,9 +299,26 @@ struct BlockChooser {
         for (ValueAt& v : tried.values) v.kept = 0;
       const std::int64_t scratch = scratch_bytes(tried);
       if (scratch > m.core.block_scratch) break;
-      const double seconds = block_seconds({p, r, tried, m, moved, scratch});
-      found.push_back({std::move(tried), seconds});
+      for (const auto& way : ways) {
+        tried.leaves = way;
+        const int most = resident_blocks({p, r, tried, m, moved, scratch});
+        for (tried.resident = 1; tried.resident <= most; ++tried.resident)
+          found.push_back({tried, block_seconds({p, r, tried, m, moved, scratch})});
+      }
     }
+  }
+
+  // Blocks that run together cover a part of the result whose rows and columns bring in about as much.
+  std::int64_t band(const Schedule& s, std::size_t last) const {
+    std::vector<const AxisStep*> tiles;
+    for (const AxisStep& step : s.steps)
+      if (step.how == AxisStep::How::tile) tiles.push_back(&step);
+    const auto c = contraction(p, statement(last));
+    if (tiles.size() < 2 || c->m.empty() || c->n.empty() || region_axis(last, c->m.back()) != tiles[tiles.size() - 2]->axis || region_axis(last, c->n.back()) != tiles.back()->axis) return 0;
+    const double high = static_cast<double>(tiles[tiles.size() - 2]->size), wide = static_cast<double>(tiles.back()->size);
+    const auto rows = static_cast<std::int64_t>(std::lround(std::sqrt(m.core.count * wide / high)));
+    const std::int64_t all = ceil_div_i64(extent(tiles[tiles.size() - 2]->axis), tiles[tiles.size() - 2]->size);
+    return rows < 2 || rows >= all ? 0 : rows;
   }
 };
 

@@ -50,6 +50,8 @@ struct Schedule {
   std::vector<ValueAt> values;
   std::vector<LeafAt> leaves;
   std::string isa;                // the vector instructions that a CPU's leaves are made for
+  int resident = 0;               // blocks of a GPU that share a core: bounds their registers; 0: as it comes
+  std::int64_t band = 0;          // blocks go through the last two tiled axes in bands of so many tiles of the outer one; 0: row by row
 };
 
 // A bound that is affine in the loop variables. Step i of a schedule owns two of them: 2*i is the low end of its tile and

@@ -37,37 +37,109 @@ struct Copies : KernelText {
     return all;
   }
 
-  void load(const Buffer& b) {
-    if (!in_scratch(b)) return;
-    const Where& w = where.at(b.tensor);
-    const std::int64_t v = copy_width(b);
-    std::int64_t count = 1;
-    for (std::int64_t e : b.extent) count *= e;
-    const std::int64_t items = count / v, rounds = ceil_div_i64(items, s.threads);
-    line(rounds <= 16 ? "#pragma unroll" : "#pragma unroll 4");
-    line(fmt::format("for (int round = 0; round < {}; ++round) {{  // load {}", rounds, p.tensor(b.tensor).name));
+  // How the threads of a block share the pieces of a box.
+  struct Pieces { std::int64_t width = 1, items = 0, rounds = 0; };
+  Pieces pieces_of(const Buffer& b) const {
+    Pieces n{copy_width(b), 1, 0};
+    for (std::int64_t e : b.extent) n.items *= e;
+    n.items /= n.width;
+    n.rounds = ceil_div_i64(n.items, s.threads);
+    return n;
+  }
+  // Opens the loop over a thread's pieces; `rest` is the piece.
+  void open_pieces(const Buffer& b, const Pieces& n, const std::string& what) {
+    line(n.rounds <= 16 ? "#pragma unroll" : "#pragma unroll 4");
+    line(fmt::format("for (int round = 0; round < {}; ++round) {{  // {} {}", n.rounds, what, p.tensor(b.tensor).name));
     ++depth;
-    line(fmt::format("int rest = threadIdx.x + round * {};", s.threads));
-    if (items % s.threads) line(fmt::format("if (rest >= {}) break;", items));
+    line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
+    line(n.items % s.threads ? fmt::format("if (rest < {}) {{", n.items) : "{");
+    ++depth;
+  }
+  void close_pieces() {
+    for (int n = 0; n < 2; ++n) --depth, line("}");
+  }
+  // Names a piece's place in the box and in the tensor, without the terms of `loop`, and says whether it is inside.
+  struct Piece { std::string to, from, inside; };
+  Piece name_piece(const Buffer& b, const Pieces& n, int loop) {
+    const Where& w = where.at(b.tensor);
     std::vector<std::int64_t> dims;
     for (std::size_t d = 0; d < b.extent.size(); ++d) dims.push_back(dim(b.tensor, d));
     const auto stride = dense_strides(dims, layouts[static_cast<std::size_t>(b.tensor)]);
-    std::string from, to, inside;
+    Piece piece;
     for (std::size_t i = b.at->order.size(); i-- > 0;) {
       const auto d = static_cast<std::size_t>(b.at->order[i]);
-      const std::int64_t scale = i + 1 == b.at->order.size() ? v : 1, extent = b.extent[d] / scale;
-      line(fmt::format("const int o{} = rest{}{}; rest /= {};", d, i == 0 ? "" : fmt::format(" % {}", extent), scale == 1 ? "" : fmt::format(" * {}", scale), extent));
-      line(fmt::format("const int i{} = {} + o{}{};", d, affine(b.box[d].low), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
-      to += fmt::format("{}o{} * {}", to.empty() ? "" : " + ", d, w.stride[d]);
-      from += fmt::format("{}i{} * {}", from.empty() ? "" : " + ", d, stride[d]);
-      if (const std::string condition = in_box(b, d); !condition.empty()) inside += (inside.empty() ? "" : " && ") + condition;
+      const std::int64_t scale = i + 1 == b.at->order.size() ? n.width : 1, extent = b.extent[d] / scale;
+      Affine low = b.box[d].low;
+      std::erase_if(low.terms, [&](const auto& term) { return loop >= 0 && term.first / 2 == loop; });
+      line(fmt::format("const int o{} = int(rest{}){}; rest /= {};", d, i == 0 ? "" : fmt::format(" % {}", extent), scale == 1 ? "" : fmt::format(" * {}", scale), extent));
+      line(fmt::format("const int i{} = {} + o{}{};", d, affine(low), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
+      piece.to += fmt::format("{}o{} * {}", piece.to.empty() ? "" : " + ", d, w.stride[d]);
+      piece.from += fmt::format("{}i{} * {}", piece.from.empty() ? "" : " + ", d, stride[d]);
+      if (const std::string condition = in_box(b, d); !condition.empty()) piece.inside += (piece.inside.empty() ? "" : " && ") + condition;
     }
-    if (to.empty()) to = from = "0";
-    if (b.at->swizzled) to = swizzled_place(b, v);
-    copy(b, v, to, from, inside);
-    --depth;
-    line("}");
-    if (v > 1 || bytes_of(p.tensor(b.tensor).dtype) == 4) copies_pending = true;
+    if (piece.to.empty()) piece.to = piece.from = "0";
+    if (b.at->swizzled) piece.to = swizzled_place(b, n.width);
+    return piece;
+  }
+
+  void load(const Buffer& b) {
+    if (!in_scratch(b)) return;
+    if (prepared.count(b.tensor)) return load_prepared(b);
+    const Pieces n = pieces_of(b);
+    open_pieces(b, n, "load");
+    const Piece piece = name_piece(b, n, -1);
+    copy(b, n.width, piece.to, piece.from, piece.inside);
+    close_pieces();
+    if (n.width > 1 || bytes_of(p.tensor(b.tensor).dtype) == 4) copies_pending = true;
+  }
+
+  // ---- pieces whose places are computed once, before the loop that streams them
+
+  struct Prepared { int loop = -1; std::int64_t forward = 0, step = 0; bool conditional = false; };
+  std::map<TensorId, Prepared> prepared{};
+
+  // Where every iteration moves all pieces by the same distance, and a thread's next piece lies a fixed distance behind.
+  void prepare(const Buffer& b, int loop) {
+    const Pieces n = pieces_of(b);
+    const auto inner = static_cast<std::size_t>(b.at->order.back());
+    const std::int64_t a_row = b.extent[inner] / n.width, rows = a_row > 0 ? s.threads / a_row : 0;
+    if (n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || n.rounds > 16 || b.at->order.size() < 2 || s.threads % a_row || (b.at->swizzled && rows % 8)) return;
+    Prepared ready{loop, 0, rows * where.at(b.tensor).stride[static_cast<std::size_t>(b.at->order[b.at->order.size() - 2])], false};
+    std::vector<std::int64_t> dims;
+    for (std::size_t d = 0; d < b.extent.size(); ++d) dims.push_back(dim(b.tensor, d));
+    const auto stride = dense_strides(dims, layouts[static_cast<std::size_t>(b.tensor)]);
+    for (std::size_t d = 0; d < b.box.size(); ++d) {
+      const bool conditional = !in_box(b, d).empty();
+      ready.conditional |= conditional;
+      for (const Affine* bound : {&b.box[d].low, &b.box[d].high})
+        for (const auto& [v, c] : bound->terms) {
+          if (v / 2 != loop) continue;
+          if (conditional || (bound == &b.box[d].low && v % 2)) return;
+          if (bound == &b.box[d].low) ready.forward += c * stride[d];
+        }
+    }
+    const std::string name = tensor(b.tensor);
+    line(fmt::format("int from_{}[{}], to_{} = 0;", name, n.rounds, name));
+    open_pieces(b, n, "pieces of");
+    const Piece piece = name_piece(b, n, loop);
+    line(fmt::format("from_{}[round] = {};", name, piece.inside.empty() ? piece.from : fmt::format("{} ? {} : -1", piece.inside, piece.from)));
+    line(fmt::format("if (round == 0) to_{} = {};", name, piece.to));
+    close_pieces();
+    prepared[b.tensor] = ready;
+  }
+  void load_prepared(const Buffer& b) {
+    const Prepared& ready = prepared.at(b.tensor);
+    const Pieces n = pieces_of(b);
+    const std::string name = tensor(b.tensor), from = fmt::format("from_{}[round]", name);
+    const std::int64_t bytes = n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
+    line("#pragma unroll");
+    line(fmt::format("for (int round = 0; round < {}; ++round)  // load {}", n.rounds, p.tensor(b.tensor).name));
+    const std::string to = fmt::format("{} + to_{} + round * {}", where.at(b.tensor).pointer, name, ready.step);
+    const std::string at = fmt::format("{} + {} * {}", from, variable(2 * ready.loop), ready.forward);
+    const std::string guard = n.items % s.threads ? fmt::format("if (threadIdx.x + round * {} < {}) ", s.threads, n.items) : "";
+    line("  " + guard + (ready.conditional ? fmt::format("copy_async<{0}>({1}, {2} + ({3} < 0 ? 0 : {4}), {3} < 0 ? 0 : {0});", bytes, to, global(b.tensor), from, at)
+                                           : fmt::format("copy_async<{}>({}, {} + ({}));", bytes, to, global(b.tensor), at)));
+    copies_pending = true;
   }
 
   // Where a piece of 16 bytes goes in a swizzled buffer.
@@ -137,6 +209,7 @@ struct Copies : KernelText {
   }
   void begin_ring(const Node& node, const For& f) {
     line(fmt::format("// ring of {}: copies of {} iterations are under way", f.stages, ahead_of(node)));
+    for (BufferId id : ring_of(node)) prepare(buffer(id), f.step);
     line("#pragma unroll");
     line(fmt::format("for (int early = 0; early < {}; ++early) {{", ahead_of(node)));
     ++depth;

@@ -112,6 +112,28 @@ struct NestText : TensorLeaf {
     close(1);
   }
 
+  // The tile of each block. In bands, blocks that run together share operands of both axes.
+  void grid_tiles(const std::vector<const For*>& grid) {
+    line("unsigned block = blockIdx.x;");
+    std::vector<std::string> at(grid.size());
+    std::size_t rest = grid.size();
+    auto tiles = [&](std::size_t i) { return ceil_div_i64(grid[i]->extent, grid[i]->size); };
+    if (s.band > 1 && grid.size() > 1) {
+      rest -= 2;
+      const std::int64_t m = tiles(rest), n = tiles(rest + 1);
+      line(fmt::format("const unsigned inner = block % {0}, first = inner / {1} * {2}, high = min({2}u, {3}u - first), within = inner % {1}; block /= {0};", m * n, s.band * n, s.band, m));
+      at[rest] = "first + within % high", at[rest + 1] = "within / high";
+    }
+    for (std::size_t i = grid.size(); i-- > 0;) {
+      const For& f = *grid[i];
+      const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
+      const std::string tile = i >= rest ? at[i] : fmt::format("block % {}", tiles(i));
+      line(fmt::format("const int {0} = int({1}) * {2}, {3} = min({0} + {2}, {4});", lo, tile, f.size, hi, f.extent));
+      if (i < rest) line(fmt::format("block /= {};", tiles(i)));
+      out.blocks *= tiles(i);
+    }
+  }
+
   Or<Source> run() {
     out.name = c_name(nest.name);
     out.threads = s.threads;
@@ -123,7 +145,8 @@ struct NestText : TensorLeaf {
         arguments += fmt::format("{}{}{}* __restrict__ {}", arguments.empty() ? "" : ", ", list == &nest.inputs ? "const " : "",
                                  stored_type_of(p.tensor(t).dtype), global(t));
       }
-    out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n", s.threads, out.name, arguments);
+    out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({}) {{\n", s.threads,
+                           s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name, arguments);
     line("extern __shared__ __align__(1024) unsigned char scratch[];");
     const Block* body = &nest.body;
     std::vector<const For*> grid;
@@ -131,14 +154,7 @@ struct NestText : TensorLeaf {
       grid.push_back(&std::get<For>((*body)[0].op));
       body = &(*body)[0].body;
     }
-    line("int block = blockIdx.x;");
-    for (std::size_t i = grid.size(); i-- > 0;) {
-      const For& f = *grid[i];
-      const std::int64_t tiles = ceil_div_i64(f.extent, f.size);
-      const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
-      line(fmt::format("const int {0} = block % {1} * {2}, {3} = min({0} + {2}, {4}); block /= {1};", lo, tiles, f.size, hi, f.extent));
-      out.blocks *= tiles;
-    }
+    grid_tiles(grid);
     place_buffers();
     block(*body);
     out.text += "}\n";

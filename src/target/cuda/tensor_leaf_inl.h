@@ -86,7 +86,7 @@ struct TensorLeaf : VectorLeaf {
     std::int64_t divisor = 1;
     for (std::size_t i = list.size(); i-- > 0;) {
       const RegionAxis a = list[i];
-      line(fmt::format("const int {} = {} + {} / {} % {};", axis(points, a), low(points, a), flat, divisor, full(points, a)));
+      line(fmt::format("const int {} = {} + int(unsigned({}) / {} % {});", axis(points, a), low(points, a), flat, divisor, full(points, a)));
       divisor *= full(points, a);
     }
   }

@@ -19,6 +19,13 @@ struct VectorLeaf : Copies {
     std::vector<std::int64_t> tile, threads;         // vector leaf, one a parallel axis
     std::int64_t elements = 1, items = 1, rounds = 1;
     std::int64_t products = 1;                       // of the innermost reduced axis that are fetched together
+    std::int64_t beside = 1;                         // points of the innermost axis that lie side by side; the next ones belong to other threads
+
+    // A thread's points along an axis are pieces; pieces of all threads alternate, so that neighbouring threads touch neighbouring pieces.
+    std::int64_t piece(std::size_t i) const { return i + 1 == parallel.size() ? beside : tile[i]; }
+    std::string offset(std::size_t i, const std::string& e) const {
+      return piece(i) == tile[i] ? e : fmt::format("(({0}) / {1} * {2} + ({0}) % {1})", e, piece(i), piece(i) * threads[i]);
+    }
   };
 
   std::string axis(const Points& points, RegionAxis a) const { return "a" + std::to_string(a) + "_" + c_name(points.region.names[static_cast<std::size_t>(a)]); }
@@ -74,6 +81,10 @@ struct VectorLeaf : Copies {
       leaf.items *= leaf.threads.back();
     }
     leaf.rounds = ceil_div_i64(leaf.items, s.threads);
+    if (leaf.parallel.empty()) return leaf;
+    const std::int64_t wide = 16 / static_cast<std::int64_t>(bytes_of(p.tensor(final.out).dtype)), all = leaf.tile.back();
+    const bool whole = leaf.threads.back() * all == points.full[static_cast<std::size_t>(leaf.parallel.back())];
+    leaf.beside = whole && wide > 0 && all > wide && all % wide == 0 ? wide : all;
     return leaf;
   }
 
@@ -147,12 +158,12 @@ struct VectorLeaf : Copies {
     if (in_registers) line("#pragma unroll");
     line(fmt::format("for (int round = 0; round < {}; ++round) {{", leaf.rounds));
     ++depth;
-    line(fmt::format("int rest = threadIdx.x + round * {};", s.threads));
+    line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
     line(leaf.items % s.threads ? fmt::format("if (rest < {}) {{", leaf.items) : "{");
     ++depth;
     for (std::size_t i = leaf.parallel.size(); i-- > 0;) {
       const RegionAxis a = leaf.parallel[i];
-      line(fmt::format("const int base{} = {} + rest % {} * {}; rest /= {};", a, low(points, a), leaf.threads[i], leaf.tile[i], leaf.threads[i]));
+      line(fmt::format("const int base{} = {} + int(rest % {} * {}); rest /= {};", a, low(points, a), leaf.threads[i], leaf.piece(i), leaf.threads[i]));
     }
   }
   void close(int n) {
@@ -168,7 +179,7 @@ struct VectorLeaf : Copies {
     std::int64_t divisor = 1;
     for (std::size_t i = leaf.parallel.size(); i-- > 0;) {
       const RegionAxis a = leaf.parallel[i];
-      line(fmt::format("const int {} = base{} + e / {} % {};", axis(points, a), a, divisor, leaf.tile[i]));
+      line(fmt::format("const int {} = base{} + {};", axis(points, a), a, leaf.offset(i, fmt::format("e / {} % {}", divisor, leaf.tile[i]))));
       divisor *= leaf.tile[i];
       if (!always_live(points, a)) live += fmt::format(" && {} < {}", axis(points, a), high(points, a));
       const std::int64_t whole = points.full[static_cast<std::size_t>(a)];
@@ -244,14 +255,20 @@ struct VectorLeaf : Copies {
     std::size_t along = 0;                       // a place of `over`
     std::int64_t width = 1, elements = 1;
   };
-  struct Box { std::vector<RegionAxis> axis; std::vector<std::int64_t> extent; };
+  struct Box {
+    std::vector<RegionAxis> axis;
+    std::vector<std::int64_t> extent;
+    const Leaf* leaf = nullptr;                  // whose points the first axes are
+    std::int64_t piece(std::size_t i) const { return leaf && i < leaf->parallel.size() ? leaf->piece(i) : extent[i]; }
+    std::string offset(std::size_t i, const std::string& e) const { return leaf && i < leaf->parallel.size() ? leaf->offset(i, e) : e; }
+  };
 
   Fetch fetch_of(const Points& points, StatementId id, const Access& a, const Box& box) const {
     Fetch f{&a, indices(points, id, a.at), {}, {}, 0, 1, 1};
     for (std::size_t i = 0; i < box.axis.size(); ++i)
       if (box.extent[i] > 1 && depends(f.at, box.axis[i])) f.over.push_back(i);
     for (std::size_t i = 0; i < f.over.size(); ++i)
-      if (const std::int64_t n = together(points, a.tensor, f.at, box.axis[f.over[i]], box.extent[f.over[i]]); n > f.width) f.width = n, f.along = i;
+      if (const std::int64_t n = together(points, a.tensor, f.at, box.axis[f.over[i]], box.piece(f.over[i])); n > f.width) f.width = n, f.along = i;
     f.stride.assign(f.over.size(), 1);
     if (!f.over.empty()) f.elements = box.extent[f.over[f.along]];
     for (std::size_t i = f.over.size(); i-- > 0;)
@@ -268,7 +285,7 @@ struct VectorLeaf : Copies {
       line(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", variable, box.extent[f.over[i]], i == f.along ? f.width : 1));
       ++depth;
       std::string& expression = first[static_cast<std::size_t>(box.axis[f.over[i]])];
-      expression = fmt::format("({} + {})", expression, variable);
+      expression = fmt::format("({} + {})", expression, box.offset(f.over[i], variable));
       flat += fmt::format("{}{} * {}", flat.empty() ? "" : " + ", variable, f.stride[i]);
     }
     ScalarSource source(p, points, where, std::move(first), pad());
@@ -286,7 +303,7 @@ struct VectorLeaf : Copies {
     const Statement& st = statement(leaf.first);
     leaf.products = products_together(points, leaf);
     open_reduced(points, leaf);
-    Box box{leaf.parallel, leaf.tile};
+    Box box{leaf.parallel, leaf.tile, &leaf};
     if (leaf.products > 1) box.axis.push_back(leaf.reduced.back()), box.extent.push_back(leaf.products);
     std::vector<std::string> first = axes(points), at = axes(points), place;
     std::int64_t divisor = leaf.elements;
@@ -295,7 +312,7 @@ struct VectorLeaf : Copies {
       divisor /= leaf.tile[i];
       first[a] = fmt::format("base{}", a);
       place.push_back(leaf.tile[i] == 1 ? "0" : fmt::format("e / {} % {}", divisor, leaf.tile[i]));
-      at[a] = leaf.tile[i] == 1 ? first[a] : fmt::format("({} + {})", first[a], place.back());
+      at[a] = leaf.tile[i] == 1 ? first[a] : fmt::format("({} + {})", first[a], leaf.offset(i, place.back()));
     }
     if (leaf.products > 1) place.push_back("k"), at[static_cast<std::size_t>(leaf.reduced.back())] = fmt::format("({} + k)", axis(points, leaf.reduced.back()));
     std::vector<Fetch> list;
@@ -338,9 +355,9 @@ struct VectorLeaf : Copies {
   std::int64_t stored_together(const Points& points, const Leaf& leaf, const std::vector<StatementId>& group) const {
     if (leaf.parallel.empty() || leaf.tile.back() == 1) return 1;
     const RegionAxis x = leaf.parallel.back();
-    std::int64_t n = leaf.tile.back();
+    std::int64_t n = leaf.beside;
     for (StatementId id : group)
-      if (is_stored(group, id)) n = std::min(n, together(points, statement(id).out, indices(points, id, statement(id).at), x, leaf.tile.back()));
+      if (is_stored(group, id)) n = std::min(n, together(points, statement(id).out, indices(points, id, statement(id).at), x, leaf.beside));
     return leaf.threads.back() * leaf.tile.back() == points.full[static_cast<std::size_t>(x)] ? n : 1;
   }
 
@@ -384,7 +401,7 @@ struct VectorLeaf : Copies {
   }
   // What the group's maps read side by side.
   void fetch_rows(const Points& points, const std::vector<StatementId>& group, RegionAxis x, std::int64_t count, const std::vector<std::string>& first, std::vector<Fetch>& list) {
-    const Box box{{x}, {count}};
+    const Box box{{x}, {count}, nullptr};
     for (StatementId id : group)
       if (statement(id).reduced.empty())
         for_each_access(statement(id), [&](const Access& a) {

@@ -2,91 +2,56 @@ kernel matmul
   for m0, m1 in tiles(0, 150, 64) grid:
     for n0, n1 in tiles(0, 96, 16) grid:
       init C[m0:m1, n0:n1] : f32 for sum
-      barrier
-      for k0, k1 in tiles(0, 100, 32) seq, ring of 3:
-        barrier, copies of 1 may be under way
-        load A[m0:m1, k0:k1] -> scratch, 2 ahead
-        load B[k0:k1, n0:n1] -> scratch, 2 ahead
+      for k0, k1 in tiles(0, 100, 64) seq:
+        barrier
+        load A[m0:m1, k0:k1] -> scratch
+        load B[k0:k1, n0:n1] -> scratch
+        barrier
         contract C[m n] : f32 = sum[k] A[m k] * B[k n]
       map D[m n] : f16 = C[m n]
       store D[m0:m1, n0:n1] : f16
 
-extern "C" __global__ void __launch_bounds__(128) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
+extern "C" __global__ void __launch_bounds__(128, 1) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
-  int block = blockIdx.x;
-  const int n_0 = block % 6 * 16, n_1 = min(n_0 + 16, 96); block /= 6;
-  const int m_0 = block % 3 * 64, m_1 = min(m_0 + 64, 150); block /= 3;
-  f16* const ring_A = reinterpret_cast<f16*>(scratch + 0);
-  f16* const ring_B = reinterpret_cast<f16*>(scratch + 15360);
+  unsigned block = blockIdx.x;
+  const int n_0 = int(block % 6) * 16, n_1 = min(n_0 + 16, 96);
+  block /= 6;
+  const int m_0 = int(block % 3) * 64, m_1 = min(m_0 + 64, 150);
+  block /= 3;
+  f16* const s_A = reinterpret_cast<f16*>(scratch + 0);
+  f16* const s_B = reinterpret_cast<f16*>(scratch + 9216);
   float acc_C[8];
   #pragma unroll
   for (int e = 0; e < 8; ++e) acc_C[e] = 0.0f;
-  __syncthreads();
-  // ring of 3: copies of 2 iterations are under way
-  #pragma unroll
-  for (int early = 0; early < 2; ++early) {
-    if (const int ahead_k = early * 32; ahead_k < 100) {
-      const int k_0 = ahead_k, k_1 = min(k_0 + 32, 100);
-      f16* const s_A = ring_A + early * 2560;
-      f16* const s_B = ring_B + early * 768;
-      #pragma unroll
-      for (int round = 0; round < 4; ++round) {  // load A
-        int rest = threadIdx.x + round * 128;
-        const int o1 = rest % 8 * 4; rest /= 8;
-        const int i1 = k_0 + o1;
-        const int o0 = rest; rest /= 64;
-        const int i0 = m_0 + o0;
-        const bool inside = unsigned(i1) < 100u && i1 < k_1 && unsigned(i0) < 150u && i0 < m_1;
-        copy_async<8>(s_A + o1 * 1 + o0 * 40, g_A + (inside ? i1 * 1 + i0 * 100 : 0), inside ? 8 : 0);
-      }
-      #pragma unroll
-      for (int round = 0; round < 1; ++round) {  // load B
-        int rest = threadIdx.x + round * 128;
-        if (rest >= 64) break;
-        const int o1 = rest % 2 * 8; rest /= 2;
-        const int i1 = n_0 + o1;
-        const int o0 = rest; rest /= 32;
-        const int i0 = k_0 + o0;
-        const bool inside = unsigned(i0) < 100u && i0 < k_1;
-        copy_async<16>(s_B + o1 * 1 + o0 * 24, g_B + (inside ? i1 * 1 + i0 * 96 : 0), inside ? 16 : 0);
-      }
-    }
-    copies_commit();
-  }
-  int stage_k = 0;
-  for (int k_0 = 0; k_0 < 100; k_0 += 32) {
-    const int k_1 = min(k_0 + 32, 100);
-    f16* const s_A = ring_A + stage_k * 2560;
-    f16* const s_B = ring_B + stage_k * 768;
-    copies_arrive<1>();
+  for (int k_0 = 0; k_0 < 100; k_0 += 64) {
+    const int k_1 = min(k_0 + 64, 100);
     __syncthreads();
-    if (const int ahead_k = k_0 + 64; ahead_k < 100) {
-      const int k_0 = ahead_k, k_1 = min(k_0 + 32, 100);
-      f16* const s_A = ring_A + (stage_k < 1 ? stage_k + 2 : stage_k - 1) * 2560;
-      f16* const s_B = ring_B + (stage_k < 1 ? stage_k + 2 : stage_k - 1) * 768;
-      #pragma unroll
-      for (int round = 0; round < 4; ++round) {  // load A
-        int rest = threadIdx.x + round * 128;
-        const int o1 = rest % 8 * 4; rest /= 8;
+    #pragma unroll
+    for (int round = 0; round < 8; ++round) {  // load A
+      unsigned rest = threadIdx.x + round * 128;
+      {
+        const int o1 = int(rest % 16) * 4; rest /= 16;
         const int i1 = k_0 + o1;
-        const int o0 = rest; rest /= 64;
+        const int o0 = int(rest); rest /= 64;
         const int i0 = m_0 + o0;
         const bool inside = unsigned(i1) < 100u && i1 < k_1 && unsigned(i0) < 150u && i0 < m_1;
-        copy_async<8>(s_A + o1 * 1 + o0 * 40, g_A + (inside ? i1 * 1 + i0 * 100 : 0), inside ? 8 : 0);
+        copy_async<8>(s_A + o1 * 1 + o0 * 72, g_A + (inside ? i1 * 1 + i0 * 100 : 0), inside ? 8 : 0);
       }
-      #pragma unroll
-      for (int round = 0; round < 1; ++round) {  // load B
-        int rest = threadIdx.x + round * 128;
-        if (rest >= 64) break;
-        const int o1 = rest % 2 * 8; rest /= 2;
+    }
+    #pragma unroll
+    for (int round = 0; round < 1; ++round) {  // load B
+      unsigned rest = threadIdx.x + round * 128;
+      {
+        const int o1 = int(rest % 2) * 8; rest /= 2;
         const int i1 = n_0 + o1;
-        const int o0 = rest; rest /= 32;
+        const int o0 = int(rest); rest /= 64;
         const int i0 = k_0 + o0;
         const bool inside = unsigned(i0) < 100u && i0 < k_1;
         copy_async<16>(s_B + o1 * 1 + o0 * 24, g_B + (inside ? i1 * 1 + i0 * 96 : 0), inside ? 16 : 0);
       }
     }
-    copies_commit();
+    copies_arrive<0>();
+    __syncthreads();
     // C[m n] : f32 = sum[k] A[m k] * B[k n]
     {
       const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
@@ -95,14 +60,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16* __restrict__
       #pragma unroll
       for (int m = 0; m < 1; ++m) {
         const int row = min(warp_m * 16 + m * 16 + lane % 16, 63);
-        const int a0_m = max(m_0, 0) + row / 1 % 64;
-        a_row[m] = &s_A[((a0_m) - (m_0)) * 40 + ((a2_k) - (k_0))] + lane / 16 * 8;
+        const int a0_m = max(m_0, 0) + int(unsigned(row) / 1 % 64);
+        a_row[m] = &s_A[((a0_m) - (m_0)) * 72 + ((a2_k) - (k_0))] + lane / 16 * 8;
       }
       const f16* b_row[1];
       #pragma unroll
       for (int n = 0; n < 1; ++n) {
         const int column = warp_n * 16 + n * 16 + lane / 16 * 8;
-        const int a1_n = max(n_0, 0) + column / 1 % 16;
+        const int a1_n = max(n_0, 0) + int(unsigned(column) / 1 % 16);
         b_row[n] = &s_B[((a2_k) - (k_0)) * 24 + ((a1_n) - (n_0))] + lane / 8 % 2 * 192 + lane % 8 * 24;
       }
       unsigned a[2][1][4], b[2][1][4];
@@ -111,8 +76,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16* __restrict__
       #pragma unroll
       for (int n = 0; n < 1; ++n) load_matrices_transposed(b[0][n], b_row[n] + 0 * 24);
       #pragma unroll
-      for (int k = 0; k < 32; k += 16) {
-        if (k + 16 < 32) {  // the next products, while these are multiplied
+      for (int k = 0; k < 64; k += 16) {
+        if (k + 16 < 64) {  // the next products, while these are multiplied
           #pragma unroll
           for (int m = 0; m < 1; ++m) load_matrices(a[(k / 16 + 1) % 2][m], a_row[m] + (k + 16));
           #pragma unroll
@@ -124,7 +89,6 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16* __restrict__
           for (int n = 0; n < 2; ++n) multiply_add<f16>(acc_C + (m * 2 + n) * 4, a[k / 16 % 2][m], b[k / 16 % 2][n / 2][n % 2 * 2], b[k / 16 % 2][n / 2][n % 2 * 2 + 1]);
       }
     }
-    stage_k = stage_k == 2 ? 0 : stage_k + 1;
   }
   {
     const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
@@ -133,13 +97,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16* __restrict__
     #pragma unroll
     for (int n = 0; n < 1; ++n) {
       const int row = warp_m * 16 + m * 8 + lane / 4;
-      const int a0_m = max(m_0, 0) + row / 1 % 64;
+      const int a0_m = max(m_0, 0) + int(unsigned(row) / 1 % 64);
       const bool boxed = true, row_live = a0_m < min(m_1, 150);
       float w_D[4] = {};
       #pragma unroll
       for (int u = 0; u < 4; ++u) {
         const int column = warp_n * 16 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
-        const int a1_n = max(n_0, 0) + column / 1 % 16;
+        const int a1_n = max(n_0, 0) + int(unsigned(column) / 1 % 16);
         if (row_live) {
           const float r_C = acc_C[((m / 2 * 2 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
           const float r_D = load(round_to<f16>(r_C));
@@ -149,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul(const f16* __restrict__
       {
         const word<8> four = exchange<f16>(w_D);
         const int column = warp_n * 16 + n * 16 + lane % 2 * 8 + lane / 2 % 2 * 4;
-        const int a1_n = max(n_0, 0) + column / 1 % 16;
+        const int a1_n = max(n_0, 0) + int(unsigned(column) / 1 % 16);
         if (row_live) *reinterpret_cast<word<8>*>(&g_D[(a0_m) * 96 + (a1_n)]) = four;
       }
     }
