@@ -1,51 +1,165 @@
-"""The vendor's libraries on the kernels of bench/gpu/first.cpp: microseconds a call, from chains of 40 in one graph, as ours."""
+"""Our kernels (bench_gpu dump DIR) and the vendor's libraries in one process, taking turns, their results compared first.
+
+Microseconds a call: medians over replays of a graph of 40 calls over several sets of buffers. The peer of a pair is the best of three
+ways to say it in torch: convolutions and ReLU6 as they are, cuDNN's convolution with bias and activation in one call, and a compiled
+function; of a matmul, torch.mm without TF32. Prints a Markdown table, ratios first.
+
+    python3 bench/gpu/peers.py DIR
+"""
+import ctypes
+import datetime
+import json
+import math
+import statistics
+import subprocess
+import sys
+
 import torch
 import torch.nn.functional as F
 
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cuda.matmul.allow_tf32 = False
+TYPES = {"f16": torch.half, "bf16": torch.bfloat16, "f32": torch.float}
+CALLS, ROUNDS = 40, 9
+
+driver = ctypes.CDLL("libcuda.so.1")
 
 
-def median_us(call, sets, calls=40, repeats=15):
-    for s in sets:
+def check(code, what):
+    if code:
+        raise RuntimeError(f"{what}: CUDA error {code}")
+
+
+class Kernel:
+    """One of our kernels, from machine code."""
+
+    def __init__(self, folder, facts):
+        code = open(f"{folder}/{facts['name']}.cubin", "rb").read()
+        module, self.function, self.facts = ctypes.c_void_p(), ctypes.c_void_p(), facts
+        check(driver.cuModuleLoadData(ctypes.byref(module), code), "module")
+        check(driver.cuModuleGetFunction(ctypes.byref(self.function), module, facts["entry"].encode()), "entry")
+        if facts["scratch"] > 48 * 1024:
+            check(driver.cuFuncSetAttribute(self.function, 8, facts["scratch"]), "scratch")
+
+    def __call__(self, *tensors):
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+        arguments = (ctypes.c_void_p * len(pointers))(*[ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in pointers])
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        f = self.facts
+        check(driver.cuLaunchKernel(self.function, f["blocks"], 1, 1, f["threads"], 1, 1, f["scratch"], stream, arguments, None), "launch")
+
+
+def captured(call, sets):
+    for s in sets[:2]:
         call(*s)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for i in range(calls):
+        for i in range(CALLS):
             call(*sets[i % len(sets)])
-    times = []
-    for i in range(repeats + 3):
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
-        graph.replay()
-        b.record()
-        torch.cuda.synchronize()
-        if i >= 3:
-            times.append(a.elapsed_time(b) / calls * 1e3)
-    return sorted(times)[len(times) // 2]
+    return graph
 
 
-def pair(n, size, c, f, dtype, copies=8):
-    sets = []
+def replay_us(graph):
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    a.record()
+    graph.replay()
+    b.record()
+    torch.cuda.synchronize()
+    return a.elapsed_time(b) / CALLS * 1e3
+
+
+def relu6_pair(x, v, a, w, b, stride):
+    return F.relu6(F.conv2d(F.relu6(F.conv2d(x, v, a, stride=stride, padding=1, groups=x.shape[1])), w, b))
+
+
+def cudnn_pair(x, v, a, w, b, stride):
+    """With ReLU in place of ReLU6, which cuDNN does not join: the same work, another result."""
+    y = torch.cudnn_convolution_relu(x, v, a, (stride, stride), (1, 1), (1, 1), x.shape[1])
+    return torch.cudnn_convolution_relu(y, w, b, (1, 1), (0, 0), (1, 1), 1)
+
+
+def pair_case(f, copies):
+    t = TYPES[f["dtype"]]
+    n, size, c, k, stride = (f[key] for key in ("n", "size", "c", "f", "stride"))
+    ours, theirs = [], []
     for _ in range(copies):
-        x = torch.randn(n, c, size, size, device="cuda", dtype=dtype).to(memory_format=torch.channels_last)
-        v = torch.randn(c, 1, 3, 3, device="cuda", dtype=dtype) / 3
-        w = (torch.randn(f, c, 1, 1, device="cuda", dtype=dtype) / c**0.5).to(memory_format=torch.channels_last)
-        a, b = (torch.randn(k, device="cuda", dtype=dtype) for k in (c, f))
-        sets.append((x, v, a, w, b))
-    return median_us(lambda x, v, a, w, b: F.relu6(F.conv2d(F.relu6(F.conv2d(x, v, a, padding=1, groups=x.shape[1])), w, b)), sets)
+        x = torch.randn(n, size, size, c, device="cuda", dtype=t)
+        v = torch.randn(3, 3, c, device="cuda", dtype=t) / 3
+        a, b = (torch.randn(m, device="cuda", dtype=t) for m in (c, k))
+        w = torch.randn(k, c, device="cuda", dtype=t) / c**0.5
+        out = (size + stride - 1) // stride
+        z = torch.full((n, out, out, k), math.nan, device="cuda", dtype=t)
+        ours.append((x, v, a, w, b, z))
+        vt = v.permute(2, 0, 1).unsqueeze(1).contiguous(memory_format=torch.channels_last)
+        theirs.append((x.permute(0, 3, 1, 2), vt, a, w.view(k, c, 1, 1).contiguous(memory_format=torch.channels_last), b))
+    pad_left = 1 if stride == 1 else size % 2
+    calls = {}
+    if pad_left == 1:
+        calls["torch"] = lambda *s: relu6_pair(*s, stride)
+        calls["cuDNN fused"] = lambda *s: cudnn_pair(*s, stride)
+    reference = lambda x, v, a, w, b: relu6_pair(*(i.double() for i in (x, v, a, w, b)), stride).permute(0, 2, 3, 1)
+    return ours, theirs, calls, reference
 
 
-def matmul(m, n, k, dtype, copies=4):
-    sets = [(torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(k, n, device="cuda", dtype=dtype)) for _ in range(copies)]
-    return median_us(torch.mm, sets)
+def matmul_case(f, copies):
+    t = TYPES[f["dtype"]]
+    m, n, k = f["n"], f["size"], f["c"]
+    sets = [(torch.randn(m, k, device="cuda", dtype=t), torch.randn(k, n, device="cuda", dtype=t)) for _ in range(copies)]
+    ours = [(*s, torch.full((m, n), math.nan, device="cuda", dtype=t)) for s in sets]
+    # A part of the rows judges a product that is too long for doubles.
+    return ours, sets, {"cuBLAS": torch.mm}, lambda a, b: a[:256].double() @ b.double()
 
 
-print(torch.cuda.get_device_name(), "torch", torch.__version__, "cuDNN", torch.backends.cudnn.version())
-for n, size, c, f, dtype in [(32, 112, 32, 64, torch.half), (32, 56, 128, 128, torch.half), (32, 28, 256, 256, torch.half),
-                             (32, 14, 512, 512, torch.half), (1, 14, 512, 512, torch.half), (1, 56, 128, 128, torch.float)]:
-    print(f"pair {size}x{size}x{c}-{f} n{n} {dtype}: {pair(n, size, c, f, dtype):9.2f} us")
-print(f"matmul 4096 f16: {matmul(4096, 4096, 4096, torch.half):9.2f} us")
-print(f"matmul 1024 f32: {matmul(1024, 1024, 1024, torch.float):9.2f} us")
+def measure(folder, facts):
+    size = facts["compulsory"]
+    copies = max(2, min(8, int(6e9 // max(size, 1))))
+    ours, theirs, calls, reference = (pair_case if facts["kind"] == "pair" else matmul_case)(facts, copies)
+    kernel = Kernel(folder, facts)
+    kernel(*ours[0])
+    torch.cuda.synchronize()
+    want = reference(*theirs[0])
+    got = ours[0][-1][: want.shape[0]].double()
+    error = ((got - want).norm() / want.norm()).item()
+    if not error < {"f32": 1e-5, "f16": 2e-3, "bf16": 1e-2}[facts["dtype"]]:
+        raise RuntimeError(f"{facts['name']}: error {error}")
+    graphs = {"ours": captured(kernel, ours)}
+    for name, call in calls.items():
+        try:
+            graphs[name] = captured(call, theirs)
+        except RuntimeError as e:
+            print(f"{facts['name']}: {name} refuses: {str(e).splitlines()[0]}", file=sys.stderr)
+            torch.cuda.synchronize()
+    for g in graphs.values():
+        replay_us(g)
+    times = {name: [] for name in graphs}
+    for _ in range(ROUNDS):
+        for name, g in graphs.items():
+            times[name].append(replay_us(g))
+    return {name: statistics.median(t) for name, t in times.items()}, error
+
+
+def main():
+    torch.zeros(1, device="cuda")
+    folder = sys.argv[1]
+    versions = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    print(f"{datetime.date.today()}, {torch.cuda.get_device_name()}, driver {versions}, CUDA {torch.version.cuda}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
+          f"TF32 off, clocks as found.\n")
+    print("| kernel | peer over ours | ours, us | peer, us | which | predicted, us | L2 MB by the model | least MB | TFLOP/s | error |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    ratios = []
+    for facts in json.load(open(f"{folder}/manifest.json")):
+        times, error = measure(folder, facts)
+        ours = times.pop("ours")
+        if not times:
+            continue
+        peer = min(times, key=times.get)
+        ratios.append(times[peer] / ours)
+        print(f"| {facts['name']} | {times[peer] / ours:.2f} | {ours:.1f} | {times[peer]:.1f} | {peer} | {facts['predicted'] * 1e6:.1f} | {facts['l2_bytes'] / 1e6:.1f} | "
+              f"{facts['compulsory'] / 1e6:.1f} | {2e-6 * facts['multiply_adds'] / ours:.1f} | {error:.0e} |", flush=True)
+        torch.cuda.empty_cache()
+    print(f"\nGeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}")
+
+
+main()

@@ -35,8 +35,12 @@ struct For {
   int step = 0;                         // of the schedule; owns variables 2*step (low) and 2*step + 1 (high)
   std::int64_t extent = 0, size = 1;
   enum class Kind { grid, seq } kind = Kind::grid;
+  int stages = 1;                       // of its ring: boxes of this iteration and of those already issued (specialise)
 };
-struct Load { BufferId buffer = -1; };
+struct Load {
+  BufferId buffer = -1;
+  int ahead = 0;                        // iterations of the loop around it by which its copies are issued early (specialise)
+};
 struct Store { BufferId buffer = -1; };
 struct Init { BufferId buffer = -1; Reducer reducer = Reducer::none; };             // the reducer's identity; argmax: no winner yet
 struct Compute {
@@ -47,7 +51,9 @@ struct Compute {
   BufferId out = -1;
 };
 struct Call { StatementId node = -1; };                                             // an opaque node
-struct Meet {};                         // the threads of a block meet: what they wrote to scratch before it is there behind it
+// The threads of a block meet: what they wrote to scratch before it is there behind it. In a ring, all but the copies of the last
+// `pending` iterations have arrived.
+struct Meet { int pending = 0; };
 
 struct Node;
 using Block = std::vector<Node>;
@@ -65,7 +71,9 @@ struct Nest {
 };
 
 Nest expand(const Program&, const Region&, const Schedule&, std::string name);      // fixed sizes only
-Nest specialise(const Program&, const Nest&);                   // adds the barriers that buffers in scratch need; without them it is the nest again
+// Adds the barriers that buffers in scratch need, and rings: a loop whose operands have several stages issues the copies of a later
+// iteration at its head, into the stage that the last iteration has left. Read in sequence it is the nest again.
+Nest specialise(const Program&, const Nest&);
 std::string print(const Program&, const Region&, const Schedule&, const Nest&);
 
 }  // namespace tilewright

@@ -40,11 +40,11 @@ struct Printer {
   void block(const Block& nodes, int depth) {
     for (const Node& n : nodes) {
       if (const For* f = std::get_if<For>(&n.op)) {
-        line(depth, fmt::format("for {}, {} in tiles(0, {}, {}) {}:", variable(2 * f->step), variable(2 * f->step + 1), f->extent, f->size,
-                                f->kind == For::Kind::grid ? "grid" : "seq"));
+        line(depth, fmt::format("for {}, {} in tiles(0, {}, {}) {}{}:", variable(2 * f->step), variable(2 * f->step + 1), f->extent, f->size,
+                                f->kind == For::Kind::grid ? "grid" : "seq", f->stages > 1 ? fmt::format(", ring of {}", f->stages) : ""));
         block(n.body, depth + 1);
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
-        line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : ""));
+        line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : "") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : ""));
       } else if (const Store* st = std::get_if<Store>(&n.op)) {
         line(depth, fmt::format("store {} : {}", box(buffer(st->buffer)), name_of(p.tensor(buffer(st->buffer).tensor).dtype)));
       } else if (const Init* i = std::get_if<Init>(&n.op)) {
@@ -53,7 +53,8 @@ struct Printer {
         static constexpr const char* names[] = {"contract", "window", "reduce", "map"};
         line(depth, fmt::format("{} {}", names[static_cast<int>(c->kind)], print(p, *p.statement(c->statement))));
       } else if (std::holds_alternative<Meet>(n.op)) {
-        line(depth, "barrier");
+        const int pending = std::get<Meet>(n.op).pending;
+        line(depth, pending ? fmt::format("barrier, copies of {} may be under way", pending) : "barrier");
       } else {
         line(depth, "call " + std::get<Opaque>(p.nodes[static_cast<std::size_t>(std::get<Call>(n.op).node)]).op);
       }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "loop/points.h"
@@ -14,9 +15,9 @@ struct Orderer {
   std::set<BufferId> written, read;      // since the last barrier
   bool placing = true;
 
+  const std::optional<ValueAt>& place(BufferId b) const { return nest.buffers[static_cast<std::size_t>(b)].at; }
   bool shared(BufferId b) const {
-    const auto& at = nest.buffers[static_cast<std::size_t>(b)].at;
-    return at && at->level == LevelRole::scratch;
+    return place(b) && place(b)->level == LevelRole::scratch;
   }
 
   void accesses(const Node& n, std::set<BufferId>& reads, std::set<BufferId>& writes) const {
@@ -39,10 +40,44 @@ struct Orderer {
     written.clear(), read.clear();
   }
 
+  // The loads of a loop whose boxes have several stages.
+  std::vector<BufferId> ring(const Node& n) const {
+    std::vector<BufferId> list;
+    if (std::get<For>(n.op).kind != For::Kind::seq) return list;
+    for (const Node& inner : n.body)
+      if (const Load* l = std::get_if<Load>(&inner.op); l && shared(l->buffer) && place(l->buffer)->stages > 1) list.push_back(l->buffer);
+    return list;
+  }
+
+  // At the head of an iteration its own boxes have arrived, and nobody reads those of the last one any more (of the one before that
+  // where they are kept for an iteration): the copies of the iteration that will take their place are issued.
+  Node ringed(const Node& n, const std::vector<BufferId>& list) {
+    For loop = std::get<For>(n.op);
+    int kept = 0;
+    for (BufferId b : list) loop.stages = std::max(loop.stages, place(b)->stages), kept = std::max(kept, place(b)->kept);
+    const int ahead = loop.stages - 1 - kept;
+    TW_ASSERT(ahead > 0);
+    Block rest, body;
+    for (const Node& inner : n.body)
+      if (const Load* l = std::get_if<Load>(&inner.op); !l || !std::count(list.begin(), list.end(), l->buffer)) rest.push_back(inner);
+    body.push_back({Meet{ahead - 1}, {}});
+    for (BufferId b : list) body.push_back({Load{b, ahead}, {}});
+    written.clear(), read.clear();
+    Block inside = block(rest);
+    body.insert(body.end(), inside.begin(), inside.end());
+    for (BufferId b : list) read.insert(b);
+    return {loop, std::move(body)};
+  }
+
   Block block(const Block& nodes) {
     Block out;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = nodes[i];
+      if (const auto list = std::holds_alternative<For>(n.op) ? ring(n) : std::vector<BufferId>{}; !list.empty()) {
+        before(out, {}, {list.begin(), list.end()});         // an earlier run of the loop may still read
+        out.push_back(ringed(n, list));
+        continue;
+      }
       if (std::holds_alternative<For>(n.op)) {
         // What the end of an iteration leaves behind, the next one meets: the body is walked once for that.
         const bool place = placing;

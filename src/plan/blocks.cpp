@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/plan.h"
+#include "plan/block_price.h"
 
 namespace tilewright {
 
@@ -55,7 +55,7 @@ struct BlockChooser {
     double least = INFINITY;
     for (int n = 1; n <= warps; n *= 2) {
       if (columns % (16 * n)) continue;
-      LeafAt leaf{r.statements[i], true, {}, warps / n, n, 0, static_cast<int>(columns / n)};
+      LeafAt leaf{r.statements[i], true, false, {}, warps / n, n, 0, static_cast<int>(columns / n)};
       leaf.rows = static_cast<int>(ceil_div_i64(ceil_div_i64(rows, leaf.warps_m), 16) * 16);
       if (leaf.rows * leaf.columns > 64 * 64) continue;                       // accumulators of a thread: 128 registers
       const double reads = 1.0 / leaf.rows + 1.0 / leaf.columns;              // scratch read a multiply-add
@@ -80,7 +80,8 @@ struct BlockChooser {
         std::int64_t elements = 1;
         for (std::size_t i = 0; i < v.order.size(); ++i)
           elements *= full(box[static_cast<std::size_t>(v.order[i])]) + (i + 1 == v.order.size() ? v.pad : 0);
-        total += ceil_div_i64(elements * static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)), 128) * 128;
+        const std::int64_t granule = v.swizzled ? 1024 : 128;
+        total = ceil_div_i64(total, granule) * granule + v.stages * (ceil_div_i64(elements * static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)), granule) * granule);
       }
     };
     for (const Transfer& t : transfers(p, r, s))
@@ -97,91 +98,128 @@ struct BlockChooser {
   // Operands that several points share, and what one leaf makes for another, live in scratch.
   void place_values(Schedule& s, std::size_t last) const {
     const Boundary b = boundary(p, r);
-    auto place = [&](TensorId t, bool padded) {
+    auto place = [&](TensorId t) {
       for (const ValueAt& v : s.values)
         if (v.tensor == t) return;
       const DimOrder& order = layouts[static_cast<std::size_t>(t)];
       if (order.empty()) return;
-      const std::int64_t pad = padded ? 16 / static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)) : 0;
+      const std::int64_t pad = order.size() > 1 ? 16 / static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)) : 0;
       s.values.push_back({t, LevelRole::scratch, order, pad});
     };
-    const auto c = contraction(p, statement(last));
-    if (c) place(c->a->tensor, true), place(c->b->tensor, true);
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
-      if (statement(i).reduced.empty() || i == last) continue;
-      // A window reads its data once a tap.
-      if (const auto w = window(p, statement(i)); w && w->data && std::count(b.inputs.begin(), b.inputs.end(), w->data->tensor)) place(w->data->tensor, false);
-    }
+    if (const auto c = contraction(p, statement(last))) place(c->a->tensor), place(c->b->tensor);
+    // What stands before the last contraction runs once a chunk of its products, on all threads: its operands are there by then.
+    for (std::size_t i = 0; i < last; ++i)
+      for_each_access(statement(i), [&](const Access& a) {
+        const bool affine = std::all_of(a.at.begin(), a.at.end(), [](const Index& x) { return is_affine(x); });
+        if (affine && std::count(b.inputs.begin(), b.inputs.end(), a.tensor)) place(a.tensor);
+      });
     for (std::size_t i = 0; i < last; ++i)
       for (std::size_t j = i + 1; j < r.statements.size(); ++j) {
         if (statement(j).reduced.empty()) continue;
         for_each_access(statement(j), [&](const Access& a) {
-          if (a.tensor == statement(i).out) place(a.tensor, true);
+          if (a.tensor == statement(i).out) place(a.tensor);
         });
       }
   }
+  // What is brought in by each iteration of the stream has several stages.
+  void stage(Schedule& s, int stages) const {
+    for (const Transfer& t : transfers(p, r, s))
+      for (ValueAt& v : s.values)
+        if (v.tensor == t.tensor && !t.store && t.depth == static_cast<int>(s.steps.size())) v.stages = stages;
+  }
 
-  // A window's thread computes some neighbours, so that what it loads is used more than once.
-  void place_leaves(Schedule& s, std::size_t last, const std::optional<LeafAt>& tensor) const {
-    if (tensor) s.leaves.push_back(*tensor);
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
-      if (statement(i).reduced.empty() || (tensor && i == last)) continue;
-      LeafAt leaf{r.statements[i], false, {}, 1, 1, 16, 8};
-      const auto w = window(p, statement(i));
-      const auto axes = parallel_axes(statement(i));
-      std::size_t slides = 0;
-      for (std::size_t a = 0; a < axes.size(); ++a) {
-        const bool sliding = w && std::count(w->parallel.begin(), w->parallel.end(), axes[a]);
-        if (sliding) slides = a + 1;
-        leaf.tile.push_back(1);
+  // A contraction of two inputs on the instructions of four warps, which read whole tiles from swizzled scratch.
+  std::optional<LeafAt> group_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, std::int64_t chunk, int threads) const {
+    const auto c = contraction(p, statement(i));
+    const auto unit = group_unit(m, p.tensor(c->a->tensor).dtype);
+    const Boundary b = boundary(p, r);
+    for (const Access* a : {c->a, c->b})
+      if (!std::count(b.inputs.begin(), b.inputs.end(), a->tensor) || p.tensor(a->tensor).dtype != p.tensor(c->a->tensor).dtype) return std::nullopt;
+    if (!unit || !c->batch.empty() || c->k.size() != 1 || chunk != 64) return std::nullopt;
+    const auto& shape = rate_for(m, *unit, p.tensor(c->a->tensor).dtype, DType::f32)->shape;
+    const int groups = threads / 128;
+    if (statement(i).axes[static_cast<std::size_t>(c->k[0])].constant() < chunk) return std::nullopt;
+    if (shape[0] != 64 || columns > shape[1] || columns % 64 || rows != 64 * groups) return std::nullopt;
+    return LeafAt{r.statements[i], true, true, {}, 4 * groups, 1, 16, static_cast<int>(columns)};
+  }
+  void swizzle(Schedule& s, std::size_t i) const {
+    const auto c = contraction(p, statement(i));
+    for (ValueAt& v : s.values)
+      if (v.tensor == c->a->tensor || v.tensor == c->b->tensor) v.swizzled = true, v.pad = 0, v.kept = 1;
+  }
+
+  static std::int64_t divisor(std::int64_t n, std::int64_t most) {
+    for (std::int64_t d = std::min(n, most); d > 1; --d)
+      if (n % d == 0) return d;
+    return 1;
+  }
+  // Extents of a statement's parallel axes in a full tile.
+  std::vector<std::int64_t> full_tile(const Schedule& s, std::size_t i) const {
+    std::vector<std::int64_t> list, v(2 * s.steps.size() + 2, 0);
+    for (std::size_t k = 0; k < s.steps.size(); ++k) v[2 * k + 1] = std::min(s.steps[k].size, extent(s.steps[k].axis));
+    const auto spans = ranges(p, r, s, static_cast<int>(i));
+    for (AxisId a : parallel_axes(statement(i))) {
+      const Span& span = spans[static_cast<std::size_t>(a)];
+      list.push_back(std::min(span.high.at(v.data()) - span.low.at(v.data()), statement(i).axes[static_cast<std::size_t>(a)].constant()));
+    }
+    return list;
+  }
+
+  // Boxes that a thread computes, as large as leaves every thread one: lanes side by side of a window, with neighbours along a sliding
+  // axis; columns and rows of a product.
+  struct Limits { std::int64_t lanes, beside, rows; };
+  LeafAt vector_leaf(const Schedule& s, std::size_t i, const Limits& most) const {
+    LeafAt leaf{r.statements[i], false, false, {}, 1, 1, 16, 8};
+    const auto axes = parallel_axes(statement(i));
+    const auto full = full_tile(s, i);
+    leaf.tile.assign(axes.size(), 1);
+    std::int64_t points = 1;
+    for (std::int64_t n : full) points *= n;
+    auto items = [&] {
+      std::int64_t n = points;
+      for (std::int64_t t : leaf.tile) n /= t;
+      return n;
+    };
+    auto grow = [&](std::size_t a, std::int64_t limit) {
+      for (std::int64_t d = divisor(full[a], limit); d > 1; d = divisor(full[a], d - 1)) {
+        leaf.tile[a] = d;
+        if (items() >= s.threads * 3 / 4 || d == 2) break;
       }
-      if (slides > 0) leaf.tile[slides - 1] = 4;
-      // A product's operands are used as often as its thread has columns and rows.
-      if (const auto c = contraction(p, statement(i)); c && !w)
-        for (std::size_t a = 0; a < axes.size(); ++a)
-          if ((!c->m.empty() && axes[a] == c->m.back()) || axes[a] == c->n.back()) leaf.tile[a] = 4;
-      s.leaves.push_back(std::move(leaf));
+    };
+    auto place_of = [&](AxisId x) { return static_cast<std::size_t>(std::find(axes.begin(), axes.end(), x) - axes.begin()); };
+    if (const auto w = window(p, statement(i))) {
+      if (!w->lanes.empty()) grow(place_of(w->lanes.back()), std::min(most.lanes, 16 / static_cast<std::int64_t>(bytes_of(p.tensor(w->data->tensor).dtype))));
+      if (!w->parallel.empty()) grow(place_of(w->parallel.back()), most.beside);
+      if (w->parallel.size() > 1 && most.rows > 1) grow(place_of(w->parallel[w->parallel.size() - 2]), most.rows);
+    } else if (const auto c = contraction(p, statement(i))) {
+      if (!c->n.empty()) grow(place_of(c->n.back()), most.lanes);
+      std::int64_t rows = most.beside * most.rows;
+      for (std::size_t a = c->m.size(); a-- > 0 && rows > 1;) grow(place_of(c->m[a]), rows), rows /= leaf.tile[place_of(c->m[a])];
+    } else if (!axes.empty()) {
+      grow(axes.size() - 1, most.lanes);
     }
+    return leaf;
+  }
+  // Every way to share the points of a schedule's reductions, each once; `tensor` for the last contraction.
+  std::vector<std::vector<LeafAt>> leaves(const Schedule& s, std::size_t last, const std::optional<LeafAt>& tensor) const {
+    std::vector<std::vector<LeafAt>> list;
+    for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 8, 1}, Limits{4, 4, 2}, Limits{4, 4, 1}, Limits{8, 2, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}}) {
+      std::vector<LeafAt> all;
+      if (tensor) all.push_back(*tensor);
+      for (std::size_t i = 0; i < r.statements.size(); ++i)
+        if (!statement(i).reduced.empty() && !(tensor && i == last)) all.push_back(vector_leaf(s, i, most));
+      const bool known = std::any_of(list.begin(), list.end(), [&](const std::vector<LeafAt>& other) {
+        return std::equal(other.begin(), other.end(), all.begin(), all.end(), [](const LeafAt& x, const LeafAt& y) { return x.tile == y.tile; });
+      });
+      if (!known) list.push_back(std::move(all));
+    }
+    return list;
   }
 
-  // Seconds on the whole machine: waves of blocks, each bound by its slowest pipe; see machine.h for the rates.
-  double price(const Schedule& s, const Cost& c, std::int64_t scratch, bool tensor, double waste) const {
-    const double cores = m.core.count;
-    const std::int64_t by_scratch = scratch ? m.levels[static_cast<std::size_t>(level_of(m, LevelRole::scratch))].capacity / (scratch + m.core.reserved_scratch) : m.core.blocks;
-    const std::int64_t resident = std::max<std::int64_t>(1, std::min<std::int64_t>({by_scratch, m.core.threads / s.threads, m.core.blocks}));
-    const double blocks = static_cast<double>(c.tiles);
-    const double waves = std::ceil(blocks / (cores * static_cast<double>(resident)));
-    const double used = blocks / (waves * cores * static_cast<double>(resident));
-    double tensor_rate = 0;
-    if (const auto unit = unit_for(m, UnitKind::tensor, DType::f16); unit && tensor) tensor_rate = operations_per_second(m, *unit, DType::f16) * 0.5;
-    const auto fma = unit_for(m, UnitKind::fma, DType::f32);
-    const double fma_rate = fma ? operations_per_second(m, *fma, DType::f32) : 1e12;
-    double contracted = 0, windowed = 0;
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
-      if (statement(i).reduced.empty()) continue;
-      double points = 1;
-      for (const Size& e : statement(i).axes) points *= static_cast<double>(e.constant());
-      (contraction(p, statement(i)) ? contracted : windowed) += points;
-    }
-    const double recomputed = c.multiply_adds > 0 ? static_cast<double>(c.multiply_adds) / (contracted + windowed) : 1;
-    windowed *= recomputed;
-    const auto cache = find(m, LevelRole::cache);
-    const double moved = static_cast<double>(c.loaded + c.stored) / bytes_per_second(m, cache ? *cache : level_of(m, LevelRole::memory));
-    const double far = static_cast<double>(c.compulsory) / bytes_per_second(m, level_of(m, LevelRole::memory));
-    const double tensors = tensor ? 2 * contracted * waste / tensor_rate : 2 * contracted / fma_rate;
-    const double vectors = 2 * windowed * 4 / fma_rate + static_cast<double>(c.operations) / fma_rate;   // a load or conversion for each product
-    // Without overlap inside a block the pipes add up; several resident blocks hide half of the shorter ones.
-    const double longest = std::max({tensors, vectors, moved, far});
-    const double sum = tensors + vectors + moved;
-    const double body = (resident > 1 ? 0.5 * (longest + sum) : sum) / used;
-    return std::max(body, far) + m.launch.step + waves * 2e-6;
-  }
 
-  Schedule run() const {
+  std::vector<BlockChoice> run() const {
     const auto last = last_contraction();
-    Schedule best;
-    best.threads = 128;
-    if (!last) return best;
+    if (!last) return {};
     const Statement& st = statement(*last);
     const auto c = contraction(p, st);
     std::vector<RegionAxis> rows, columns, batch;
@@ -199,19 +237,20 @@ struct BlockChooser {
       else cuts.push_back({rows[i], rows.size() > 1 ? parts(extent(rows[i]), 64) : powers(extent(rows[i]), 64, 256)});
     }
     for (RegionAxis a : columns) cuts.push_back({a, powers(extent(a), 16, 256)});
-    double least = INFINITY;
+    std::vector<BlockChoice> found;
     for (std::int64_t chunk : {16, 32, 64})
-      for (int threads : {128, 256}) try_all(cuts, 0, {}, products, chunk, threads, *last, rows, columns, best, least);
-    return best;
+      for (int threads : {128, 256}) try_all(cuts, 0, {}, products, chunk, threads, *last, rows, columns, found);
+    std::stable_sort(found.begin(), found.end(), [](const BlockChoice& a, const BlockChoice& b) { return a.seconds < b.seconds * (1 - 1e-9); });
+    return found;
   }
 
   void try_all(const std::vector<Cut>& cuts, std::size_t at, std::vector<AxisStep> steps, RegionAxis products, std::int64_t chunk, int threads, std::size_t last,
-               const std::vector<RegionAxis>& rows, const std::vector<RegionAxis>& columns, Schedule& best, double& least) const {
+               const std::vector<RegionAxis>& rows, const std::vector<RegionAxis>& columns, std::vector<BlockChoice>& found) const {
     if (at < cuts.size()) {
       for (std::int64_t size : cuts[at].sizes) {
         auto more = steps;
         if (size < extent(cuts[at].axis)) more.push_back({AxisStep::How::tile, cuts[at].axis, size});
-        try_all(cuts, at + 1, std::move(more), products, chunk, threads, last, rows, columns, best, least);
+        try_all(cuts, at + 1, std::move(more), products, chunk, threads, last, rows, columns, found);
       }
       return;
     }
@@ -230,24 +269,70 @@ struct BlockChooser {
       return n;
     };
     const std::int64_t height = tile(rows), width = tile(columns);
+    if (height * width > 128 * threads) return;                               // accumulators of a thread
     const DType type = p.tensor(contraction(p, statement(last))->a->tensor).dtype;
     std::optional<LeafAt> tensor;
-    if ((type == DType::f16 || type == DType::bf16) && std::min(chunk, extent(products)) % 16 == 0) tensor = tensor_leaf(last, height, width, threads / 32);
-    if (!tensor && height * width > 64 * threads) return;                    // accumulators of a vector leaf
+    if (warp_unit(m, type) && std::min(chunk, extent(products)) % 16 == 0) tensor = tensor_leaf(last, height, width, threads / 32);
+    if (!tensor && height * width > 64 * threads) return;
     place_values(s, last);
-    place_leaves(s, last, tensor);
-    const std::int64_t scratch = scratch_bytes(s);
-    if (scratch > m.core.block_scratch || !legality(p, r, s, m).empty()) return;
-    const double waste = tensor ? static_cast<double>(tensor->rows * tensor->warps_m) / static_cast<double>(height) : 1;
-    const double seconds = price(s, cost(p, r, s, m), scratch, tensor.has_value(), waste);
-    if (seconds < least * (1 - 1e-9)) least = seconds, best = std::move(s);
+    if (const auto group = group_leaf(last, height, width, chunk, threads)) {
+      Schedule grouped = s;
+      swizzle(grouped, last);
+      try_stages(std::move(grouped), last, group, extent(products) / chunk, found);
+    }
+    try_stages(std::move(s), last, tensor, extent(products) / chunk, found);
+  }
+
+  void try_stages(Schedule s, std::size_t last, const std::optional<LeafAt>& tensor, std::int64_t iterations, std::vector<BlockChoice>& found) const {
+    if (!legality(p, r, s, m).empty()) return;
+    const Cost moved = cost(p, r, s, m);
+    int kept = 0;
+    for (const ValueAt& v : s.values) kept = std::max(kept, v.kept);
+    const auto ways = leaves(s, last, tensor);
+    s.band = band(s, last);
+    for (int stages : {1, 2, 3, 4}) {
+      if (stages > 1 && iterations < stages) break;
+      if (stages > 1 && stages < 2 + kept) continue;
+      stage(s, stages);
+      Schedule tried = s;
+      if (stages == 1)
+        for (ValueAt& v : tried.values) v.kept = 0;
+      const std::int64_t scratch = scratch_bytes(tried);
+      if (scratch > m.core.block_scratch) break;
+      for (const auto& way : ways) {
+        tried.leaves = way;
+        const int most = resident_blocks({p, r, tried, m, moved, scratch});
+        for (tried.resident = 1; tried.resident <= most; ++tried.resident)
+          found.push_back({tried, block_seconds({p, r, tried, m, moved, scratch})});
+      }
+    }
+  }
+
+  // Blocks that run together cover a part of the result whose rows and columns bring in about as much.
+  std::int64_t band(const Schedule& s, std::size_t last) const {
+    std::vector<const AxisStep*> tiles;
+    for (const AxisStep& step : s.steps)
+      if (step.how == AxisStep::How::tile) tiles.push_back(&step);
+    const auto c = contraction(p, statement(last));
+    if (tiles.size() < 2 || c->m.empty() || c->n.empty() || region_axis(last, c->m.back()) != tiles[tiles.size() - 2]->axis || region_axis(last, c->n.back()) != tiles.back()->axis) return 0;
+    const double high = static_cast<double>(tiles[tiles.size() - 2]->size), wide = static_cast<double>(tiles.back()->size);
+    const auto rows = static_cast<std::int64_t>(std::lround(std::sqrt(m.core.count * wide / high)));
+    const std::int64_t all = ceil_div_i64(extent(tiles[tiles.size() - 2]->axis), tiles[tiles.size() - 2]->size);
+    return rows < 2 || rows >= all ? 0 : rows;
   }
 };
 
 }  // namespace
 
-Schedule choose_blocks(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
+std::vector<BlockChoice> block_choices(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
   return BlockChooser{p, r, m, layouts}.run();
+}
+
+Schedule choose_blocks(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
+  auto list = block_choices(p, r, m, layouts);
+  Schedule plain;
+  plain.threads = 128;
+  return list.empty() ? plain : std::move(list[0].schedule);
 }
 
 }  // namespace tilewright

@@ -71,6 +71,10 @@ Grouping fold_maps(const Program&);                                           //
 bool runnable(const Program&, const Grouping&);                               // whether no group waits for one that waits for it
 Plan plan_groups(std::shared_ptr<const Program>, const Machine&, const PlanOptions&, const Grouping&);   // each must be a region
 std::vector<DimOrder> choose_layouts(const Program&);                         // by tensor
-Schedule choose_blocks(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);   // for a GPU
+
+// For a GPU: every schedule of one region that was priced, the fastest by prediction first; and that one.
+struct BlockChoice { Schedule schedule; double seconds = 0; };
+std::vector<BlockChoice> block_choices(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
+Schedule choose_blocks(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
 
 }  // namespace tilewright

@@ -20,20 +20,26 @@ struct AxisStep {
 };
 
 // Where a value lives while the kernel runs: brought into scratch by a copy, or made there. Without an entry an operand is read
-// where it lies, and a result lives wherever the target likes. `pad`: elements between rows, against bank conflicts.
+// where it lies, and a result lives wherever the target likes. `pad`: elements between rows, against bank conflicts; or `swizzled`:
+// rows of 128 bytes whose pieces of 16 bytes are exchanged by the row's number, a longer row in panels. `stages`: how many boxes of a
+// streamed operand are there at once, so that the next ones are on their way while one is read; each is read for `kept` iterations
+// more than its own.
 struct ValueAt {
   TensorId tensor = -1;
   LevelRole level = LevelRole::scratch;
   DimOrder order;
   std::int64_t pad = 0;
+  bool swizzled = false;
+  int stages = 1, kept = 0;
 };
 
 // How the threads of a block share the points of a reduction and of the maps behind it.
 //   vector:  each thread computes boxes of `tile` points (one extent a parallel axis of the statement, ascending)
 //   tensor:  each warp computes rows x columns of a contraction, `warps` of them side by side
+//   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself
 struct LeafAt {
   StatementId statement = -1;
-  bool tensor = false;
+  bool tensor = false, group = false;
   std::vector<std::int64_t> tile;
   int warps_m = 1, warps_n = 1, rows = 16, columns = 8;
 };
@@ -44,6 +50,8 @@ struct Schedule {
   std::vector<ValueAt> values;
   std::vector<LeafAt> leaves;
   std::string isa;                // the vector instructions that a CPU's leaves are made for
+  int resident = 0;               // blocks of a GPU that share a core: bounds their registers; 0: as it comes
+  std::int64_t band = 0;          // blocks go through the last two tiled axes in bands of so many tiles of the outer one; 0: row by row
 };
 
 // A bound that is affine in the loop variables. Step i of a schedule owns two of them: 2*i is the low end of its tile and

@@ -240,6 +240,10 @@ Address Device::allocate(std::size_t bytes) {
   state_->memory.push_back(a);
   return a;
 }
+void Device::release_memory() {
+  for (Address a : state_->memory) driver().mem_free(a);
+  state_->memory.clear();
+}
 void Device::upload(Address to, const void* from, std::size_t bytes) { check(driver().to_device(to, from, bytes), "copy to the device"); }
 void Device::download(void* to, Address from, std::size_t bytes) { check(driver().to_host(to, from, bytes), "copy from the device"); }
 void Device::fill(Address a, unsigned char value, std::size_t bytes) { check(driver().memset(a, value, bytes), "fill"); }

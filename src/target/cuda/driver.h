@@ -34,7 +34,8 @@ class Device {
 
   const std::string& name() const { return name_; }
   std::string arch() const;              // "sm_90a"
-  Address allocate(std::size_t bytes);   // freed with the device
+  Address allocate(std::size_t bytes);   // freed with the device, or by
+  void release_memory();                 // all of it
   void upload(Address, const void*, std::size_t);
   void download(void*, Address, std::size_t);
   void fill(Address, unsigned char, std::size_t);

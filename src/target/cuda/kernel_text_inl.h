@@ -1,5 +1,5 @@
 // A kernel while it is printed: its text so far, the names of loop variables and tensors, and where tensors are. The parts of the
-// printer build on one another: kernel_text, vector_leaf, tensor_leaf, source.
+// printer build on one another: kernel_text, copies, vector_leaf, tensor_leaf, source.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -27,6 +27,7 @@ struct KernelText {
   const std::vector<DimOrder>& layouts;
   Source out;
   std::map<TensorId, Where> where{};
+  std::map<TensorId, std::int64_t> stage_elements{}; // of buffers in a ring
   std::map<StatementId, Points> streamed{};          // reductions whose accumulator lives across a loop
   std::string why{};                                 // of a refusal
   int depth = 1;
@@ -45,6 +46,38 @@ struct KernelText {
     if (a.offset != 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", a.offset);
     return text;
   }
+  // The least and the largest value of a bound over all tiles; and whether some tile is smaller than a full one.
+  std::pair<std::int64_t, std::int64_t> range(const Affine& a) const {
+    std::pair<std::int64_t, std::int64_t> all{a.offset, a.offset};
+    for (const auto& [v, c] : a.terms) {
+      const AxisStep& step = s.steps[static_cast<std::size_t>(v / 2)];
+      const std::int64_t extent = r.axes[static_cast<std::size_t>(step.axis)].constant(), size = std::min(step.size, extent);
+      const std::int64_t least = v % 2 ? size : 0, most = v % 2 ? extent : (ceil_div_i64(extent, size) - 1) * size;
+      all.first += std::min(c * least, c * most), all.second += std::max(c * least, c * most);
+    }
+    return all;
+  }
+  bool ragged(const Span& span) const {
+    for (const Affine* a : {&span.low, &span.high})
+      for (const auto& term : a->terms) {
+        const AxisStep& step = s.steps[static_cast<std::size_t>(term.first / 2)];
+        const std::int64_t extent = r.axes[static_cast<std::size_t>(step.axis)].constant();
+        if (step.size < extent && extent % step.size) return true;
+      }
+    return false;
+  }
+  // Whether every place of a full tile is one of [0, extent), in every tile.
+  bool always_inside(const Span& span, std::int64_t extent) const {
+    return range(span.low).first >= 0 && range(span.high).second <= extent && !ragged(span);
+  }
+  // Whether a bound is a multiple of n in every tile.
+  bool multiple(const Affine& a, std::int64_t n) const {
+    if (a.offset % n) return false;
+    for (const auto& [v, c] : a.terms)
+      if (v % 2 || c * s.steps[static_cast<std::size_t>(v / 2)].size % n) return false;
+    return true;
+  }
+
   const Buffer& buffer(BufferId b) const { return nest.buffers[static_cast<std::size_t>(b)]; }
   const Statement& statement(StatementId id) const { return *p.statement(id); }
   bool in_scratch(const Buffer& b) const { return b.at && b.at->level == LevelRole::scratch; }
@@ -52,9 +85,18 @@ struct KernelText {
 
   // ---- where tensors are
 
+  std::int64_t swizzled_row(const Buffer& b) const { return 128 / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)); }
   std::vector<std::int64_t> scratch_strides(const Buffer& b) const {
     std::vector<std::int64_t> stride(b.extent.size(), 0);
     std::int64_t n = 1;
+    if (b.at->swizzled) {                            // of rows of a panel; along a row within it
+      for (std::size_t i = b.at->order.size(); i-- > 0;) {
+        const auto d = static_cast<std::size_t>(b.at->order[i]);
+        stride[d] = n;
+        n = i + 1 == b.at->order.size() ? swizzled_row(b) : n * b.extent[d];
+      }
+      return stride;
+    }
     for (std::size_t i = b.at->order.size(); i-- > 0;) {
       stride[static_cast<std::size_t>(b.at->order[i])] = n;
       n *= b.extent[static_cast<std::size_t>(b.at->order[i])];
@@ -77,68 +119,23 @@ struct KernelText {
         for (const Span& span : b.box) w.low.push_back(affine(span.low));
         w.filled = b.outside.has_value();
         const auto outermost = static_cast<std::size_t>(b.at->order.empty() ? 0 : b.at->order[0]);
-        const std::int64_t elements = b.extent.empty() ? 1 : b.extent[outermost] * w.stride[outermost];
-        line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>(scratch + {2});", stored_type_of(p.tensor(b.tensor).dtype), w.pointer, out.scratch));
-        out.scratch += (elements * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) + 127) / 128 * 128;
+        std::int64_t elements = b.extent.empty() ? 1 : b.extent[outermost] * w.stride[outermost];
+        if (b.at->swizzled) {
+          const std::int64_t inner = b.extent[static_cast<std::size_t>(b.at->order.back())];
+          if (b.at->order.size() < 2 || inner % swizzled_row(b)) why = p.tensor(b.tensor).name + " does not fill swizzled rows of 128 bytes";
+          else elements *= inner / swizzled_row(b);
+        }
+        const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
+        const std::int64_t granule = b.at->swizzled ? 1024 : 128, bytes = ceil_div_i64(elements * width, granule) * granule;
+        out.scratch = ceil_div_i64(out.scratch, granule) * granule;
+        if (b.at->stages > 1) stage_elements[b.tensor] = bytes / width;
+        line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>(scratch + {2});", stored_type_of(p.tensor(b.tensor).dtype),
+                         b.at->stages > 1 ? "ring_" + tensor(b.tensor) : w.pointer, out.scratch));
+        out.scratch += bytes * b.at->stages;
       }
       where[b.tensor] = std::move(w);
     }
   }
-
-  // ---- loads into scratch
-
-  // Elements along the innermost dim that 16 bytes hold, where everything is aligned to them; else 1.
-  std::int64_t vector_width(const Buffer& b) const {
-    const DimOrder& outer = layouts[static_cast<std::size_t>(b.tensor)];
-    if (outer.empty() || b.at->order.back() != outer.back()) return 1;
-    const auto d = static_cast<std::size_t>(outer.back());
-    const auto v = 16 / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
-    if (v <= 1 || b.extent[d] % v || dim(b.tensor, d) % v || b.at->pad % v || b.box[d].step != 1 || b.outside.value_or(0) != 0) return 1;
-    if (b.box[d].low.offset % v) return 1;
-    for (const auto& [variable_, c] : b.box[d].low.terms)
-      if (variable_ % 2 || c * s.steps[static_cast<std::size_t>(variable_ / 2)].size % v) return 1;
-    return v;
-  }
-
-  void load(const Buffer& b) {
-    if (!in_scratch(b)) return;
-    const Where& w = where.at(b.tensor);
-    const std::string type = stored_type_of(p.tensor(b.tensor).dtype);
-    const std::int64_t v = vector_width(b);
-    std::int64_t count = 1;
-    for (std::int64_t e : b.extent) count *= e;
-    line(fmt::format("for (int i = threadIdx.x; i < {}; i += {}) {{  // load {}", count / v, s.threads, p.tensor(b.tensor).name));
-    ++depth;
-    line("int rest = i;");
-    std::string from, to, inside;
-    for (std::size_t i = b.at->order.size(); i-- > 0;) {
-      const auto d = static_cast<std::size_t>(b.at->order[i]);
-      const std::int64_t scale = i + 1 == b.at->order.size() ? v : 1, extent = b.extent[d] / scale;
-      line(fmt::format("const int o{} = rest % {}{}; rest /= {};", d, extent, scale == 1 ? "" : fmt::format(" * {}", scale), extent));
-      line(fmt::format("const int i{} = {} + o{}{};", d, affine(b.box[d].low), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
-      to += fmt::format("{}o{} * {}", to.empty() ? "" : " + ", d, w.stride[d]);
-      inside += fmt::format("{}unsigned(i{}) < {}u && i{} < {}", inside.empty() ? "" : " && ", d, dim(b.tensor, d), d, affine(b.box[d].high));
-      if (b.box[d].ceiling < dim(b.tensor, d)) inside += fmt::format(" && i{} < {}", d, b.box[d].ceiling);
-      if (b.box[d].floor > 0) inside += fmt::format(" && i{} >= {}", d, b.box[d].floor);
-    }
-    std::vector<std::int64_t> dims;
-    for (std::size_t d = 0; d < b.extent.size(); ++d) dims.push_back(dim(b.tensor, d));
-    const auto stride = dense_strides(dims, layouts[static_cast<std::size_t>(b.tensor)]);
-    for (std::size_t d = 0; d < b.extent.size(); ++d) from += fmt::format("{}i{} * {}", from.empty() ? "" : " + ", d, stride[d]);
-    if (inside.empty()) inside = "true", from = to = "0";
-    line(fmt::format("const bool inside = {};", inside));
-    if (v > 1) {
-      line(fmt::format("copy_async({} + {}, {} + (inside ? {} : 0), inside ? 16 : 0);", w.pointer, to, global(b.tensor), from));
-    } else {
-      const bool integer = !is_float(p.tensor(b.tensor).dtype);
-      const std::string outside = integer ? fmt::format("{}(0)", type) : fmt::format("round_to<{}>({})", type, literal(b.outside.value_or(0), DType::f32));
-      line(fmt::format("{}[{}] = inside ? {}[{}] : {};", w.pointer, to, global(b.tensor), from, outside));
-    }
-    --depth;
-    line("}");
-    if (v > 1) copies_pending = true;
-  }
-  bool copies_pending = false;
 };
 
 }  // namespace tilewright::cuda

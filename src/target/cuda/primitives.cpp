@@ -48,11 +48,58 @@ TW_DEVICE int shift_left(int a, int b) { return b < 32 ? a << b : 0; }
 TW_DEVICE int shift_right(int a, int b) { return b < 32 ? a >> b : a >> 31; }
 
 TW_DEVICE unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
-// 16 bytes of global memory into scratch; only the first `bytes` are read, zeros follow.
-TW_DEVICE void copy_async(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+// 4, 8 or 16 bytes of global memory into scratch; only the first `live` are read, zeros follow.
+template <int bytes> TW_DEVICE void copy_async(void* to, const void* from, int live = bytes) {
+  if constexpr (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared_address(to)), "l"(from), "r"(live) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" :: "r"(shared_address(to)), "l"(from), "n"(bytes), "r"(live) : "memory");
 }
-TW_DEVICE void copies_arrive() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+TW_DEVICE void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// All but the last `pending` groups of this thread's copies have arrived.
+template <int pending> TW_DEVICE void copies_arrive() {
+  if constexpr (pending == 0) asm volatile("cp.async.wait_all;" ::: "memory");
+  else asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
+}
+// W neighbours as one access where that is 4, 8 or 16 bytes, which both ends are aligned to.
+template <int bytes> struct word { unsigned char b[bytes]; };
+template <> struct word<4> { unsigned a; };
+template <> struct __align__(8) word<8> { unsigned a, b; };
+template <> struct __align__(16) word<16> { unsigned a, b, c, d; };
+template <int W, class T, class C> TW_DEVICE void fetch(C* to, const T* from) {
+  T t[W];
+  if constexpr (W * sizeof(T) >= 4 && W * sizeof(T) <= 16) {
+    const word<W * sizeof(T)> v = *reinterpret_cast<const word<W * sizeof(T)>*>(from);
+    memcpy(t, &v, sizeof t);
+  } else {
+    for (int i = 0; i < W; ++i) t[i] = from[i];
+  }
+  for (int i = 0; i < W; ++i) to[i] = load(t[i]);
+}
+template <class T> struct packing { static constexpr bool can = false; };
+template <> struct packing<f16> {
+  static constexpr bool can = true;
+  TW_DEVICE unsigned pair(float low, float high) { unsigned r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
+};
+template <> struct packing<bf16> {
+  static constexpr bool can = true;
+  TW_DEVICE unsigned pair(float low, float high) { unsigned r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
+};
+template <int W, class T, class C> TW_DEVICE void put(T* to, const C* from) {
+  T t[W];
+  if constexpr (packing<T>::can && W % 2 == 0) {
+    unsigned pairs[W / 2];
+    for (int i = 0; i < W / 2; ++i) pairs[i] = packing<T>::pair(from[2 * i], from[2 * i + 1]);
+    memcpy(t, pairs, sizeof t);
+  } else {
+    for (int i = 0; i < W; ++i) t[i] = round_to<T>(from[i]);
+  }
+  if constexpr (W * sizeof(T) >= 4 && W * sizeof(T) <= 16) {
+    word<W * sizeof(T)> v;
+    memcpy(&v, t, sizeof t);
+    *reinterpret_cast<word<W * sizeof(T)>*>(to) = v;
+  } else {
+    for (int i = 0; i < W; ++i) to[i] = t[i];
+  }
+}
 // Four 8 x 8 matrices of 16-bit elements; lane l gives the row l % 8 of matrix l / 8.
 TW_DEVICE void load_matrices(unsigned (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -62,14 +109,33 @@ TW_DEVICE void load_matrices_transposed(unsigned (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(row)));
 }
+// Two columns of each of two fragments in, four neighbouring columns out: even lanes of the first fragment, odd ones of the second.
+template <class T> TW_DEVICE word<8> exchange(const float (&v)[4]) {
+  const unsigned first = packing<T>::pair(v[0], v[1]), second = packing<T>::pair(v[2], v[3]);
+  const bool odd = threadIdx.x % 2;
+  const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
+  return {odd ? other : first, odd ? second : other};
+}
+// A piece of 16 bytes in panels of rows of 128 bytes, its place in the row exchanged by the row's number.
+template <int width, int rows> TW_DEVICE int swizzled(int row, int column) {
+  return column / width * (rows * width) + row * width + ((column / (width / 8) ^ row) & 7) * (width / 8);
+}
+// Instructions of four warps on swizzled scratch: an operand's description (bytes between panels, between eights of rows), order.
+TW_DEVICE unsigned long long operand(unsigned address, int panel, int eight) {
+  return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(panel >> 4) << 16 | (unsigned long long)(eight >> 4) << 32 | 1ull << 62;
+}
+TW_DEVICE void group_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TW_DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending> TW_DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
+TW_DEVICE void scratch_to_group() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // c[16 x 8] += a[16 x 16] * b[16 x 8]
 template <class T> TW_DEVICE void multiply_add(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1);
 template <> __device__ __forceinline__ void multiply_add<f16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 template <> __device__ __forceinline__ void multiply_add<bf16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 )cuda";

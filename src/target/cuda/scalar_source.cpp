@@ -89,10 +89,13 @@ std::string ScalarSource::inside(const Access& a) {
   return all;
 }
 
+bool ScalarSource::conditional(const Access& a) { return a.otherwise && !where_.at(a.tensor).filled && !inside(a).empty(); }
+
 std::string ScalarSource::read(const Access& a) {
   if (const auto it = inner_.find(a.tensor); it != inner_.end()) return it->second;
   const DType t = p_.tensor(a.tensor).dtype;
-  const std::string load = fmt::format("load({})", address(a.tensor, a.at));
+  const std::string place = address(a.tensor, a.at), load = fmt::format("load({})", place);
+  if (const auto it = fetched_.find(place); it != fetched_.end()) return it->second;
   if (!a.otherwise || where_.at(a.tensor).filled) return temporary(type_of(t), load);
   const std::string condition = inside(a);
   if (condition.empty()) return temporary(type_of(t), load);

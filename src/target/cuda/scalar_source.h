@@ -31,8 +31,10 @@ class ScalarSource {
   std::string value(const ScalarRef&, StatementId);                 // the name of a temporary, in the compute type
   std::string rounded(const std::string& v, DType from, DType declared);   // to a declared dtype, and back in its compute type
   void know(TensorId t, std::string name) { inner_[t] = std::move(name); } // a value of an earlier statement at this point
+  void fetched(std::string address, std::string name) { fetched_[std::move(address)] = std::move(name); }   // an element already in a register
   std::string address(TensorId, const std::vector<Index>&);         // of indices over the points' axes
   std::string index(const Index&);
+  bool conditional(const Access&);                                  // whether an element outside of the tensor may be asked for
   std::string lines;                                                // what was printed so far
 
  private:
@@ -48,6 +50,7 @@ class ScalarSource {
   std::vector<std::string> axes_;
   std::string indent_;
   std::map<TensorId, std::string> inner_;
+  std::map<std::string, std::string> fetched_;
   std::unordered_map<const Scalar*, std::string> known_;
   std::vector<ScalarRef> alive_;                                    // keeps the addresses that are keys
   int next_ = 0;

@@ -29,22 +29,24 @@ struct NestText : TensorLeaf {
     Leaf leaf = leaf_of(points, group[0], group[0]);
     if (leaf.at && leaf.at->tensor) return tensor_finish(points, group);
     open_items(points, leaf, true);
-    open_elements(points, leaf);
-    finish_point(points, group, fmt::format("acc_{}[round * {} + e]", tensor(statement(group[0]).out), leaf.elements));
-    close(3);
+    finish_elements(points, leaf, group, fmt::format("acc_{}[round * {} + e", tensor(statement(group[0]).out), leaf.elements));
+    close(2);
   }
 
   // ---- the nest
 
-  void block(const Block& nodes) {
+  void block(const Block& nodes, const Node* ring = nullptr) {
     std::vector<StatementId> begun;
     for (std::size_t n = 0; n < nodes.size() && why.empty(); ++n) {
       if (const Load* l = std::get_if<Load>(&nodes[n].op)) {
-        load(buffer(l->buffer));
-      } else if (std::holds_alternative<Meet>(nodes[n].op)) {
-        if (copies_pending) line("copies_arrive();");
-        copies_pending = false;
+        if (l->ahead == 0) load(buffer(l->buffer));
+      } else if (const Meet* meet = std::get_if<Meet>(&nodes[n].op)) {
+        const bool head = ring && n == 0;
+        if (head) line(fmt::format("copies_arrive<{}>();", meet->pending));
+        else if (copies_pending) line("copies_arrive<0>();"), copies_pending = false;
+        if (grouped()) line("scratch_to_group();");
         line("__syncthreads();");
+        if (head) issue_ahead(*ring, std::get<For>(ring->op));
       } else if (const For* f = std::get_if<For>(&nodes[n].op)) {
         loop(nodes[n], *f);
         for (std::size_t b = 0; b < begun.size(); ++b) {
@@ -60,6 +62,8 @@ struct NestText : TensorLeaf {
       }
     }
   }
+
+  bool grouped() const { return std::any_of(s.leaves.begin(), s.leaves.end(), [](const LeafAt& l) { return l.group; }); }
 
   // An accumulator lives across a loop, or is one of a tensor leaf, whose fragments are spread over the warp.
   void begin(const Block& nodes, std::size_t n, BufferId b, std::vector<StatementId>& begun) {
@@ -98,11 +102,36 @@ struct NestText : TensorLeaf {
 
   void loop(const Node& node, const For& f) {
     const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
+    if (f.stages > 1) begin_ring(node, f);
     line(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", lo, f.extent, f.size));
     ++depth;
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
-    block(node.body);
+    if (f.stages > 1) at_stage(ring_of(node), "stage_" + variable_name(f));
+    block(node.body, f.stages > 1 ? &node : nullptr);
+    if (f.stages > 1) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
     close(1);
+  }
+
+  // The tile of each block. In bands, blocks that run together share operands of both axes.
+  void grid_tiles(const std::vector<const For*>& grid) {
+    line("unsigned block = blockIdx.x;");
+    std::vector<std::string> at(grid.size());
+    std::size_t rest = grid.size();
+    auto tiles = [&](std::size_t i) { return ceil_div_i64(grid[i]->extent, grid[i]->size); };
+    if (s.band > 1 && grid.size() > 1) {
+      rest -= 2;
+      const std::int64_t m = tiles(rest), n = tiles(rest + 1);
+      line(fmt::format("const unsigned inner = block % {0}, first = inner / {1} * {2}, high = min({2}u, {3}u - first), within = inner % {1}; block /= {0};", m * n, s.band * n, s.band, m));
+      at[rest] = "first + within % high", at[rest + 1] = "within / high";
+    }
+    for (std::size_t i = grid.size(); i-- > 0;) {
+      const For& f = *grid[i];
+      const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
+      const std::string tile = i >= rest ? at[i] : fmt::format("block % {}", tiles(i));
+      line(fmt::format("const int {0} = int({1}) * {2}, {3} = min({0} + {2}, {4});", lo, tile, f.size, hi, f.extent));
+      if (i < rest) line(fmt::format("block /= {};", tiles(i)));
+      out.blocks *= tiles(i);
+    }
   }
 
   Or<Source> run() {
@@ -116,25 +145,20 @@ struct NestText : TensorLeaf {
         arguments += fmt::format("{}{}{}* __restrict__ {}", arguments.empty() ? "" : ", ", list == &nest.inputs ? "const " : "",
                                  stored_type_of(p.tensor(t).dtype), global(t));
       }
-    out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n", s.threads, out.name, arguments);
-    line("extern __shared__ __align__(128) unsigned char scratch[];");
+    out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({}) {{\n", s.threads,
+                           s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name, arguments);
+    line("extern __shared__ __align__(1024) unsigned char scratch[];");
     const Block* body = &nest.body;
     std::vector<const For*> grid;
     while (body->size() == 1 && std::holds_alternative<For>((*body)[0].op) && std::get<For>((*body)[0].op).kind == For::Kind::grid) {
       grid.push_back(&std::get<For>((*body)[0].op));
       body = &(*body)[0].body;
     }
-    line("int block = blockIdx.x;");
-    for (std::size_t i = grid.size(); i-- > 0;) {
-      const For& f = *grid[i];
-      const std::int64_t tiles = ceil_div_i64(f.extent, f.size);
-      const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
-      line(fmt::format("const int {0} = block % {1} * {2}, {3} = min({0} + {2}, {4}); block /= {1};", lo, tiles, f.size, hi, f.extent));
-      out.blocks *= tiles;
-    }
+    grid_tiles(grid);
     place_buffers();
     block(*body);
     out.text += "}\n";
+    out.text = group_primitives + out.text;
     if (!why.empty()) return Refused{why};
     return std::move(out);
   }

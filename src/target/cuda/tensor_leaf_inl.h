@@ -8,6 +8,8 @@ namespace tilewright::cuda {
 struct TensorLeaf : VectorLeaf {
   struct Tile { const Access *a, *b; std::vector<RegionAxis> m, n, taps; RegionAxis k; std::int64_t rows = 1, columns = 1; bool k_last = true; };
 
+  std::string group_primitives{};        // of the instructions of four warps that the kernel uses
+
   std::int64_t full(const Points& points, RegionAxis a) const { return points.full[static_cast<std::size_t>(a)]; }
 
   // The stride of an operand in scratch along an axis of the points.
@@ -48,6 +50,9 @@ struct TensorLeaf : VectorLeaf {
     if (t.k < 0) return Refused{p.tensor(t.a->tensor).name + " is not contiguous along a reduced axis"};
     if (full(points, t.k) % 16) return Refused{fmt::format("{} products are no multiple of 16", full(points, t.k))};
     t.k_last = stride_along(points, leaf.first, *t.b, t.k) == 1;
+    if (leaf.at->group) {
+      if (auto refusal = group_fits(points, leaf, t); !refusal.empty()) return Refused{std::move(refusal)};
+    }
     if (!t.k_last && (t.n.size() != 1 || stride_along(points, leaf.first, *t.b, t.n[0]) != 1))
       return Refused{p.tensor(t.b->tensor).name + " is contiguous along neither the products nor the columns"};
     const LeafAt& at = *leaf.at;
@@ -57,12 +62,31 @@ struct TensorLeaf : VectorLeaf {
     return t;
   }
 
+  // An instruction of four warps takes 64 rows and all of a group's columns; rows lie one behind the other in panels of 128 bytes.
+  std::string group_fits(const Points& points, const Leaf& leaf, const Tile& t) const {
+    const Buffer &a = buffer_of(t.a->tensor), &b = buffer_of(t.b->tensor);
+    if (!a.at->swizzled || !b.at->swizzled) return "the operands are not swizzled";
+    if (!t.taps.empty()) return "more than one axis of products";
+    if (leaf.at->rows != 16 || leaf.at->warps_m % 4 || leaf.at->warps_m * 16 != t.rows || leaf.at->columns > 256) return "no rows of 64 and columns of at most 256";
+    auto flat = [&](const Access& x, const std::vector<RegionAxis>& axes_) {
+      std::int64_t n = 64;
+      for (std::size_t i = axes_.size(); i-- > 0;) {
+        if (full(points, axes_[i]) > 1 && stride_along(points, leaf.first, x, axes_[i]) != n) return false;
+        n *= full(points, axes_[i]);
+      }
+      return true;
+    };
+    if (!flat(*t.a, t.m) || (t.k_last && !flat(*t.b, t.n))) return "rows do not follow one another in scratch";
+    if (!t.k_last && leaf.at->warps_n > 1 && leaf.at->columns % 64) return "columns of a group do not fill panels";
+    return {};
+  }
+
   // Declares the axes of a flat row or column number.
   void unflatten(const Points& points, const std::vector<RegionAxis>& list, const std::string& flat) {
     std::int64_t divisor = 1;
     for (std::size_t i = list.size(); i-- > 0;) {
       const RegionAxis a = list[i];
-      line(fmt::format("const int {} = {} + {} / {} % {};", axis(points, a), low(points, a), flat, divisor, full(points, a)));
+      line(fmt::format("const int {} = {} + int(unsigned({}) / {} % {});", axis(points, a), low(points, a), flat, divisor, full(points, a)));
       divisor *= full(points, a);
     }
   }
@@ -89,6 +113,7 @@ struct TensorLeaf : VectorLeaf {
       return;
     }
     const LeafAt& at = *leaf.at;
+    if (at.group) return group_step(points, leaf, *t);
     const int m_fragments = at.rows / 16, n_fragments = at.columns / 8;
     const std::string type = stored_type_of(p.tensor(t->a->tensor).dtype);
     const std::int64_t b_k = stride_along(points, leaf.first, *t->b, t->k);
@@ -118,20 +143,118 @@ struct TensorLeaf : VectorLeaf {
     unflatten(points, t->n, "column");
     line(fmt::format("b_row[n] = &{} + lane / 8 % 2 * {}{};", element(points, leaf.first, *t->b), 8 * b_k, t->k_last ? "" : fmt::format(" + lane % 8 * {}", b_k)));
     close(1);
+    const std::int64_t products = full(points, t->k);
+    line(fmt::format("unsigned a[2][{}][4], b[2][{}][4];", m_fragments, n_fragments / 2));
+    load_fragments(*t, m_fragments, n_fragments, "0", "0", b_k);
     line("#pragma unroll");
-    line(fmt::format("for (int k = 0; k < {}; k += 16) {{", full(points, t->k)));
+    line(fmt::format("for (int k = 0; k < {}; k += 16) {{", products));
     ++depth;
-    line(fmt::format("unsigned a[{}][4], b[{}][4];", m_fragments, n_fragments / 2));
-    line("#pragma unroll");
-    line(fmt::format("for (int m = 0; m < {}; ++m) load_matrices(a[m], a_row[m] + k);", m_fragments));
-    line("#pragma unroll");
-    line(fmt::format("for (int n = 0; n < {}; ++n) load_matrices{}(b[n], b_row[n] + k * {});", n_fragments / 2, t->k_last ? "" : "_transposed", b_k));
+    if (products > 16) {
+      line(fmt::format("if (k + 16 < {}) {{  // the next products, while these are multiplied", products));
+      ++depth;
+      load_fragments(*t, m_fragments, n_fragments, "(k / 16 + 1) % 2", "(k + 16)", b_k);
+      close(1);
+    }
     line("#pragma unroll");
     line(fmt::format("for (int m = 0; m < {}; ++m)", m_fragments));
     line("#pragma unroll");
-    line(fmt::format("  for (int n = 0; n < {0}; ++n) multiply_add<{1}>(acc_{2} + (m * {0} + n) * 4, a[m], b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);",
+    line(fmt::format("  for (int n = 0; n < {0}; ++n) multiply_add<{1}>(acc_{2} + (m * {0} + n) * 4, a[k / 16 % 2][m], b[k / 16 % 2][n / 2][n % 2 * 2], b[k / 16 % 2][n / 2][n % 2 * 2 + 1]);",
                      n_fragments, type, tensor(statement(leaf.first).out)));
     close(2 + static_cast<int>(t->taps.size()));
+  }
+  void load_fragments(const Tile& t, int m_fragments, int n_fragments, const std::string& at, const std::string& k, std::int64_t b_k) {
+    line("#pragma unroll");
+    line(fmt::format("for (int m = 0; m < {}; ++m) load_matrices(a[{}][m], a_row[m] + {});", m_fragments, at, k));
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {}; ++n) load_matrices{}(b[{}][n], b_row[n] + {}{});", n_fragments / 2, t.k_last ? "" : "_transposed", at, k,
+                     b_k == 1 ? "" : fmt::format(" * {}", b_k)));
+  }
+
+  // ---- instructions of four warps
+
+  void group_step(const Points& points, const Leaf& leaf, const Tile& t) {
+    const LeafAt& at = *leaf.at;
+    const bool bf16 = p.tensor(t.a->tensor).dtype == DType::bf16;
+    const std::int64_t products = full(points, t.k);
+    group_primitives = group_instruction(at.columns, bf16, !t.k_last);
+    line("{");
+    ++depth;
+    line(fmt::format("const int group_m = threadIdx.x / 128 % {0}, group_n = threadIdx.x / 128 / {0};", at.warps_m / 4));
+    line(fmt::format("const unsigned rows = shared_address({}) + group_m * {};", where.at(t.a->tensor).pointer, 64 * 128));
+    line(fmt::format("const unsigned columns = shared_address({}) + group_n * {};", where.at(t.b->tensor).pointer,
+                     t.k_last ? at.columns * 128 : at.columns / 64 * products * 128));
+    line("group_begin();");
+    line("#pragma unroll");
+    line(fmt::format("for (int k = 0; k < {}; k += 16)", products));
+    const std::string panel = products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", t.rows * 128) : "k * 2";
+    const std::string b = t.k_last ? fmt::format("operand(columns + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", t.columns * 128) : "k * 2")
+                                   : fmt::format("operand(columns + k * 128, {}, 1024)", products * 128);
+    line(fmt::format("  group_multiply(acc_{}, operand(rows + {}, 16, 1024), {});", tensor(statement(leaf.first).out), panel, b));
+    line("group_commit();");
+    line(fmt::format("group_wait<{}>();", buffer_of(t.a->tensor).at->kept));
+    close(1);
+  }
+  static std::string group_instruction(int columns, bool bf16, bool transposed) {
+    std::string list, operands;
+    const int n = columns / 2;
+    for (int i = 0; i < n; ++i) list += fmt::format("{}%{}", i ? ", " : "", i), operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+    return fmt::format("// d[64 x {0}] += a[64 x 16] * b[16 x {0}]\n"
+                       "TW_DEVICE void group_multiply(float* d, unsigned long long a, unsigned long long b) {{\n"
+                       "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n{0}k16.f32.{1}.{1} {{{2}}}, %{3}, %{4}, 1, 1, 1, 0, {5};\"\n"
+                       "    : {6} : \"l\"(a), \"l\"(b));\n}}\n",
+                       columns, bf16 ? "bf16" : "f16", list, n, n + 1, transposed ? 1 : 0, operands);
+  }
+
+  // ---- finish
+
+  // A condition that the named axes exist; empty where that is certain.
+  std::string alive(const Points& points, const std::vector<RegionAxis>& list) const {
+    std::string all;
+    for (RegionAxis a : list)
+      if (!always_live(points, a)) all += fmt::format("{}{} < {}", all.empty() ? "" : " && ", axis(points, a), high(points, a));
+    return all;
+  }
+  static std::string both(const std::string& a, const std::string& b) { return a.empty() ? b : b.empty() ? a : a + " && " + b; }
+
+  // How many columns of a row a thread stores at once, where all results leave the kernel: 4 of 16 bits (two threads exchange
+  // halves of two fragments, so that four of them fill a sector), or the two of a fragment.
+  std::int64_t columns_together(const Points& points, const Tile& t, const std::vector<StatementId>& group) const {
+    std::int64_t n = 4;
+    for (StatementId id : group) {
+      if (!is_stored(group, id)) continue;
+      const TensorId out_ = statement(id).out;
+      if (in_scratch(buffer_of(out_)) || t.n.empty()) return 1;
+      n = std::min(n, together(points, out_, indices(points, id, statement(id).at), t.n.back(), 4));
+      if (bytes_of(p.tensor(out_).dtype) != 2 || !plain_float(DType::f32, p.tensor(out_).dtype)) n = std::min<std::int64_t>(n, 2);
+    }
+    return n;
+  }
+
+  // Operands that only the columns decide (a bias) are fetched once.
+  std::vector<Fetch> column_operands(const Points& points, const Tile& t, const std::vector<StatementId>& group) const {
+    std::vector<Fetch> list;
+    for (StatementId id : group)
+      if (statement(id).reduced.empty())
+        for_each_access(statement(id), [&](const Access& a) {
+          for (StatementId other : group)
+            if (statement(other).out == a.tensor) return;
+          Fetch f{&a, indices(points, id, a.at), {}, {}, 0, 1, 1};
+          Access read = a;
+          read.at = f.at;
+          ScalarSource source(p, points, where, axes(points), "");
+          bool by_column = !source.conditional(read);
+          for (const Index& i : f.at) by_column &= is_affine(i);
+          for (RegionAxis x : t.m) by_column &= !depends(f.at, x);
+          if (by_column) list.push_back(std::move(f));
+        });
+    return list;
+  }
+  void open_columns(const Points& points, const Tile& t, const LeafAt& at, int count) {
+    line("#pragma unroll");
+    line(fmt::format("for (int u = 0; u < {}; ++u) {{", count));
+    ++depth;
+    line(fmt::format("const int column = warp_n * {} + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;", at.columns));
+    unflatten(points, t.n, "column");
   }
 
   void tensor_finish(const Points& points, const std::vector<StatementId>& group) {
@@ -142,24 +265,80 @@ struct TensorLeaf : VectorLeaf {
       return;
     }
     const LeafAt& at = *leaf.at;
+    const std::int64_t together_ = columns_together(points, *t, group);
+    if (at.group) line("group_wait<0>();");
     line("{");
     ++depth;
     warp_names(at);
     fixed_axes(points, leaf, *t);
+    const auto operands = column_operands(points, *t, group);
+    const std::string column_live = alive(points, t->n);
+    for (std::size_t i = 0; i < operands.size(); ++i) line(fmt::format("{} column{}[{}];", type_of(p.tensor(operands[i].access->tensor).dtype), i, at.columns / 4));
+    if (!operands.empty()) {
+      line("#pragma unroll");
+      line(fmt::format("for (int n = 0; n < {}; ++n)", at.columns / 16));
+      open_columns(points, *t, at, 4);
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        ScalarSource source(p, points, where, axes(points), pad());
+        const std::string load = fmt::format("load({})", source.address(operands[i].access->tensor, operands[i].at));
+        line(fmt::format("column{}[n * 4 + u] = {};", i, column_live.empty() ? load : fmt::format("{} ? {} : {}(0)", column_live, load, type_of(p.tensor(operands[i].access->tensor).dtype))));
+      }
+      close(1);
+    }
     line("#pragma unroll");
-    line(fmt::format("for (int e = 0; e < {}; ++e) {{", at.rows * at.columns / 32));
+    line(fmt::format("for (int m = 0; m < {}; ++m)", at.rows / 8));
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {}; ++n) {{", at.columns / 16));
     ++depth;
-    const int n_fragments = at.columns / 8;
-    line(fmt::format("const int row = warp_m * {} + e / {} * 16 + lane / 4 + e / 2 % 2 * 8;", at.rows, 4 * n_fragments));
-    line(fmt::format("const int column = warp_n * {} + e / 4 % {} * 8 + lane % 4 * 2 + e % 2;", at.columns, n_fragments));
+    line(fmt::format("const int row = warp_m * {} + m * 8 + lane / 4;", at.rows));
     unflatten(points, t->m, "row");
-    unflatten(points, t->n, "column");
-    line(fmt::format("const bool boxed = row < {};", t->rows));
-    std::string live = "boxed";
-    for (RegionAxis a : leaf.parallel) live += fmt::format(" && {} < {}", axis(points, a), high(points, a));
-    line(fmt::format("const bool live = {};", live));
-    finish_point(points, group, fmt::format("acc_{}[e]", tensor(statement(group[0]).out)));
+    const std::string row_boxed = at.rows * at.warps_m > t->rows ? fmt::format("row < {}", t->rows) : "";
+    std::vector<RegionAxis> rest;
+    for (RegionAxis a : leaf.parallel)
+      if (!std::count(t->n.begin(), t->n.end(), a)) rest.push_back(a);
+    const std::string row_live = both(row_boxed, alive(points, rest));
+    line(fmt::format("const bool boxed = {}, row_live = {};", row_boxed.empty() ? "true" : row_boxed, row_live.empty() ? "true" : row_live));
+    const std::string acc = fmt::format("acc_{}[((m / 2 * {} + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2]", tensor(statement(leaf.first).out), at.columns / 8);
+    if (together_ == 1) finish_singly(points, *t, at, group, acc, column_live);
+    else finish_pairs(points, *t, at, group, operands, acc, column_live, together_);
     close(2);
+  }
+
+  void finish_singly(const Points& points, const Tile& t, const LeafAt& at, const std::vector<StatementId>& group, const std::string& acc, const std::string& column_live) {
+    open_columns(points, t, at, 4);
+    line(fmt::format("const bool live = {};", both("row_live", column_live)));
+    finish_points(points, group, -1, 1, acc);
+    close(1);
+  }
+
+  void finish_pairs(const Points& points, const Tile& t, const LeafAt& at, const std::vector<StatementId>& group, const std::vector<Fetch>& operands, const std::string& acc,
+                    const std::string& column_live, std::int64_t together_) {
+    for (StatementId id : group)
+      if (is_stored(group, id)) line(fmt::format("{} w_{}[4] = {{}};", type_of(p.tensor(statement(id).out).dtype), tensor(statement(id).out)));
+    open_columns(points, t, at, 4);
+    line(fmt::format("if ({}) {{", both("row_live", column_live)));
+    ++depth;
+    ScalarSource source(p, points, where, axes(points), pad());
+    for (std::size_t i = 0; i < operands.size(); ++i) source.fetched(source.address(operands[i].access->tensor, operands[i].at), fmt::format("column{}[n * 4 + u]", i));
+    finish_values(source, group, acc, "u");
+    close(2);
+    for (StatementId id : group) {
+      if (!is_stored(group, id)) continue;
+      const std::string name = "w_" + tensor(statement(id).out);
+      const std::string type = stored_type_of(p.tensor(statement(id).out).dtype);
+      line("{");
+      ++depth;
+      if (together_ == 4) line(fmt::format("const word<8> four = exchange<{}>({});", type, name));
+      else line("#pragma unroll"), line("for (int u = 0; u < 4; u += 2) {"), ++depth;
+      const std::string place = together_ == 4 ? "lane % 2 * 8 + lane / 2 % 2 * 4" : "u / 2 * 8 + lane % 4 * 2";
+      line(fmt::format("const int column = warp_n * {} + n * 16 + {};", at.columns, place));
+      unflatten(points, t.n, "column");
+      ScalarSource to(p, points, where, axes(points), pad());
+      const std::string address = to.address(statement(id).out, indices(points, id, statement(id).at));
+      const std::string store = together_ == 4 ? fmt::format("*reinterpret_cast<word<8>*>(&{}) = four;", address) : fmt::format("put<2>(&{}, {} + u);", address, name);
+      line(fmt::format("if ({}) {}", both("row_live", column_live), store));
+      close(together_ == 4 ? 1 : 2);
+    }
   }
 };
 

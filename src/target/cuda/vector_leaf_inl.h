@@ -1,11 +1,15 @@
 // Points on ordinary threads: in each round a thread owns a box of points, whose accumulators are an array that it keeps in
-// registers, over (round, element) where they live across a loop. Any body runs this way; it is the plain form.
+// registers, over (round, element) where they live across a loop. Any body runs this way; it is the plain form. Where every operand
+// of a box is there (in scratch, or no point of it is dead), a thread first fetches what its box reads, in pieces of up to 16 bytes,
+// so that a window's neighbours and a product's rows and columns are read once:
+//
+//   D[y x c] = sum[i j] X[y+i, x+j, c] * V[i j c], 4 x 8 points a thread:    for i, j: fetch X of 4 x 8, V of 8; 32 multiply-adds
 #pragma once
-#include "target/cuda/kernel_text_inl.h"
+#include "target/cuda/copies_inl.h"
 
 namespace tilewright::cuda {
 
-struct VectorLeaf : KernelText {
+struct VectorLeaf : Copies {
   // ---- leaves
 
   struct Leaf {
@@ -14,7 +18,14 @@ struct VectorLeaf : KernelText {
     std::vector<RegionAxis> parallel, reduced;       // of the points' region
     std::vector<std::int64_t> tile, threads;         // vector leaf, one a parallel axis
     std::int64_t elements = 1, items = 1, rounds = 1;
-    std::vector<RegionAxis> m, n, k;                 // tensor leaf; k innermost last
+    std::int64_t products = 1;                       // of the innermost reduced axis that are fetched together
+    std::int64_t beside = 1;                         // points of the innermost axis that lie side by side; the next ones belong to other threads
+
+    // A thread's points along an axis are pieces; pieces of all threads alternate, so that neighbouring threads touch neighbouring pieces.
+    std::int64_t piece(std::size_t i) const { return i + 1 == parallel.size() ? beside : tile[i]; }
+    std::string offset(std::size_t i, const std::string& e) const {
+      return piece(i) == tile[i] ? e : fmt::format("(({0}) / {1} * {2} + ({0}) % {1})", e, piece(i), piece(i) * threads[i]);
+    }
   };
 
   std::string axis(const Points& points, RegionAxis a) const { return "a" + std::to_string(a) + "_" + c_name(points.region.names[static_cast<std::size_t>(a)]); }
@@ -70,6 +81,10 @@ struct VectorLeaf : KernelText {
       leaf.items *= leaf.threads.back();
     }
     leaf.rounds = ceil_div_i64(leaf.items, s.threads);
+    if (leaf.parallel.empty()) return leaf;
+    const std::int64_t wide = 16 / static_cast<std::int64_t>(bytes_of(p.tensor(final.out).dtype)), all = leaf.tile.back();
+    const bool whole = leaf.threads.back() * all == points.full[static_cast<std::size_t>(leaf.parallel.back())];
+    leaf.beside = whole && wide > 0 && all > wide && all % wide == 0 ? wide : all;
     return leaf;
   }
 
@@ -98,6 +113,44 @@ struct VectorLeaf : KernelText {
     return st.reducer == Reducer::any || st.reducer == Reducer::all ? DType::boolean : compute_type(st.body->dtype);
   }
 
+  // ---- what is known about points
+
+  bool always_live(const Points& points, RegionAxis a) const {
+    return always_inside(points.spans[static_cast<std::size_t>(a)], points.extent[static_cast<std::size_t>(a)]);
+  }
+  const std::vector<Index>& image(const Points& points, StatementId id) const { return points.region.image[static_cast<std::size_t>(points.region.position(id))]; }
+  std::vector<Index> indices(const Points& points, StatementId id, const std::vector<Index>& at) const {
+    std::vector<Index> list;
+    for (const Index& i : at) list.push_back(substitute(p, i, image(points, id)));
+    return list;
+  }
+  bool depends(const std::vector<Index>& at, RegionAxis a) const {
+    return std::any_of(at.begin(), at.end(), [&](const Index& i) { return mentions_axis(i, a); });
+  }
+  // The largest power of two up to `most` elements along axis x that lie side by side from any multiple of it on, as far as their
+  // bytes go into one access.
+  std::int64_t together(const Points& points, TensorId t, const std::vector<Index>& at, RegionAxis x, std::int64_t most) const {
+    const Where& w = where.at(t);
+    const auto xs = static_cast<std::size_t>(x);
+    const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype));
+    for (std::int64_t n = std::min<std::int64_t>(16 / width, most); n > 1; n /= 2) {
+      if (most % n || points.full[xs] % n || points.extent[xs] % n || !multiple(points.spans[xs].low, n) || range(points.spans[xs].low).first < 0) continue;
+      bool fits = true, found = false;
+      for (std::size_t d = 0; d < at.size(); ++d) {
+        if (!is_affine(at[d])) return 1;
+        if (!mentions_axis(at[d], x)) {
+          fits &= w.stride[d] % n == 0 || p.tensor(t).dims[d] == Size(1);
+          continue;
+        }
+        fits &= !found && w.stride[d] == 1 && at[d].terms.size() == 1 && coefficient_of(at[d], x) == Size(1) && at[d].offset.constant() % n == 0;
+        if (in_scratch(buffer_of(t))) fits &= multiple(buffer_of(t).box[d].low, n);
+        found = true;
+      }
+      if (fits && found) return n;
+    }
+    return 1;
+  }
+
   // ---- vector leaf
 
   // Opens the loop over a thread's items; inside, the axes' first points are named base_*.
@@ -105,12 +158,12 @@ struct VectorLeaf : KernelText {
     if (in_registers) line("#pragma unroll");
     line(fmt::format("for (int round = 0; round < {}; ++round) {{", leaf.rounds));
     ++depth;
-    line(fmt::format("int rest = threadIdx.x + round * {};", s.threads));
-    line(fmt::format("if (rest < {}) {{", leaf.items));
+    line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
+    line(leaf.items % s.threads ? fmt::format("if (rest < {}) {{", leaf.items) : "{");
     ++depth;
     for (std::size_t i = leaf.parallel.size(); i-- > 0;) {
       const RegionAxis a = leaf.parallel[i];
-      line(fmt::format("const int base{} = {} + rest % {} * {}; rest /= {};", a, low(points, a), leaf.threads[i], leaf.tile[i], leaf.threads[i]));
+      line(fmt::format("const int base{} = {} + int(rest % {} * {}); rest /= {};", a, low(points, a), leaf.threads[i], leaf.piece(i), leaf.threads[i]));
     }
   }
   void close(int n) {
@@ -119,30 +172,33 @@ struct VectorLeaf : KernelText {
       line("}");
     }
   }
-  // Opens the loop over a thread's elements; inside, the axes are named; `live` says whether the point exists, `boxed` whether it
-  // lies in the box of a full tile, where dead points are written as zeros.
-  void open_elements(const Points& points, const Leaf& leaf) {
-    line("#pragma unroll");
-    line(fmt::format("for (int e = 0; e < {}; ++e) {{", leaf.elements));
-    ++depth;
+  // Names the axes of element e and says whether it exists (`live`), and whether it lies in the box of a full tile (`boxed`), where
+  // dead points are written as zeros.
+  void name_element(const Points& points, const Leaf& leaf) {
     std::string live, boxed;
     std::int64_t divisor = 1;
     for (std::size_t i = leaf.parallel.size(); i-- > 0;) {
       const RegionAxis a = leaf.parallel[i];
-      line(fmt::format("const int {} = base{} + e / {} % {};", axis(points, a), a, divisor, leaf.tile[i]));
+      line(fmt::format("const int {} = base{} + {};", axis(points, a), a, leaf.offset(i, fmt::format("e / {} % {}", divisor, leaf.tile[i]))));
       divisor *= leaf.tile[i];
-      live += fmt::format(" && {} < {}", axis(points, a), high(points, a));
+      if (!always_live(points, a)) live += fmt::format(" && {} < {}", axis(points, a), high(points, a));
       const std::int64_t whole = points.full[static_cast<std::size_t>(a)];
       if (leaf.threads[i] * leaf.tile[i] > whole) boxed += fmt::format("{}{} - {} < {}", boxed.empty() ? "" : " && ", axis(points, a), low(points, a), whole);
     }
     line(fmt::format("const bool boxed = {};", boxed.empty() ? "true" : boxed));
     line(fmt::format("const bool live = boxed{};", live));
   }
-
+  void open_elements(const Points& points, const Leaf& leaf, std::int64_t step = 1) {
+    line("#pragma unroll");
+    line(fmt::format("for (int e = 0; e < {}; e += {}) {{", leaf.elements, step));
+    ++depth;
+    name_element(points, leaf);
+  }
   void open_reduced(const Points& points, const Leaf& leaf) {
     for (RegionAxis a : leaf.reduced) {
+      const std::int64_t step = a == leaf.reduced.back() ? leaf.products : 1;
       if (!points.tiled[static_cast<std::size_t>(a)] && points.extent[static_cast<std::size_t>(a)] <= 16) line("#pragma unroll");
-      line(fmt::format("for (int {0} = {1}; {0} < {2}; ++{0}) {{", axis(points, a), low(points, a), high(points, a)));
+      line(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3}) {{", axis(points, a), low(points, a), high(points, a), step));
       ++depth;
     }
   }
@@ -152,7 +208,8 @@ struct VectorLeaf : KernelText {
     accumulate_elements(points, leaf, array);
     close(2);
   }
-  void accumulate_elements(const Points& points, const Leaf& leaf, const std::string& array) {
+  void accumulate_elements(const Points& points, Leaf leaf, const std::string& array) {
+    if (whole_boxes(points, leaf)) return accumulate_boxes(points, leaf, array);
     const Statement& st = statement(leaf.first);
     open_reduced(points, leaf);
     open_elements(points, leaf);
@@ -167,14 +224,202 @@ struct VectorLeaf : KernelText {
     close(2 + static_cast<int>(leaf.reduced.size()));
   }
 
-  // The maps behind a reduction (or a group of maps alone) at one point; `value` is the accumulator there. Where a later leaf reads
-  // whole boxes from scratch, points that do not exist are zeros.
-  void finish_point(const Points& points, const std::vector<StatementId>& group, const std::string& value) {
+  // ---- boxes whose operands are all there
+
+  // Whether a thread may read everything that its box asks for, points that do not exist included: those lie in scratch too.
+  bool whole_boxes(const Points& points, const Leaf& leaf) const {
+    const Statement& st = statement(leaf.first);
+    if (st.guard) return false;
+    bool alive = true;
+    for (std::size_t i = 0; i < leaf.parallel.size(); ++i) {
+      if (leaf.threads[i] * leaf.tile[i] != points.full[static_cast<std::size_t>(leaf.parallel[i])]) return false;
+      alive &= always_live(points, leaf.parallel[i]);
+    }
+    ScalarSource source(p, points, where, axes(points), "");
+    bool whole = true;
+    for_each_access(st, [&](const Access& a) {
+      Access read = a;
+      read.at = indices(points, leaf.first, a.at);
+      for (const Index& i : read.at) whole &= is_affine(i);
+      whole = whole && !source.conditional(read) && (alive || in_scratch(buffer_of(a.tensor)));
+    });
+    return whole;
+  }
+
+  // An operand's part of a box in registers: over the box's axes that it depends on, one of them in pieces.
+  struct Fetch {
+    const Access* access = nullptr;
+    std::vector<Index> at;
+    std::vector<std::size_t> over;               // places in the box's axes
+    std::vector<std::int64_t> stride;            // of the array, one a place of `over`
+    std::size_t along = 0;                       // a place of `over`
+    std::int64_t width = 1, elements = 1;
+  };
+  struct Box {
+    std::vector<RegionAxis> axis;
+    std::vector<std::int64_t> extent;
+    const Leaf* leaf = nullptr;                  // whose points the first axes are
+    std::int64_t piece(std::size_t i) const { return leaf && i < leaf->parallel.size() ? leaf->piece(i) : extent[i]; }
+    std::string offset(std::size_t i, const std::string& e) const { return leaf && i < leaf->parallel.size() ? leaf->offset(i, e) : e; }
+  };
+
+  Fetch fetch_of(const Points& points, StatementId id, const Access& a, const Box& box) const {
+    Fetch f{&a, indices(points, id, a.at), {}, {}, 0, 1, 1};
+    for (std::size_t i = 0; i < box.axis.size(); ++i)
+      if (box.extent[i] > 1 && depends(f.at, box.axis[i])) f.over.push_back(i);
+    for (std::size_t i = 0; i < f.over.size(); ++i)
+      if (const std::int64_t n = together(points, a.tensor, f.at, box.axis[f.over[i]], box.piece(f.over[i])); n > f.width) f.width = n, f.along = i;
+    f.stride.assign(f.over.size(), 1);
+    if (!f.over.empty()) f.elements = box.extent[f.over[f.along]];
+    for (std::size_t i = f.over.size(); i-- > 0;)
+      if (i != f.along) f.stride[i] = f.elements, f.elements *= box.extent[f.over[i]];
+    return f;
+  }
+  // Its array, filled; the box's axes start at the expressions of `first`.
+  void fetch(const Points& points, const Fetch& f, const Box& box, std::vector<std::string> first, const std::string& name) {
+    line(fmt::format("{} {}[{}];", type_of(p.tensor(f.access->tensor).dtype), name, f.elements));
+    std::string flat;
+    for (std::size_t i = 0; i < f.over.size(); ++i) {
+      const std::string variable = fmt::format("d{}", i);
+      line("#pragma unroll");
+      line(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", variable, box.extent[f.over[i]], i == f.along ? f.width : 1));
+      ++depth;
+      std::string& expression = first[static_cast<std::size_t>(box.axis[f.over[i]])];
+      expression = fmt::format("({} + {})", expression, box.offset(f.over[i], variable));
+      flat += fmt::format("{}{} * {}", flat.empty() ? "" : " + ", variable, f.stride[i]);
+    }
+    ScalarSource source(p, points, where, std::move(first), pad());
+    line(fmt::format("fetch<{}>({} + {}, &{});", f.width, name, flat.empty() ? "0" : flat, source.address(f.access->tensor, f.at)));
+    close(static_cast<int>(f.over.size()));
+  }
+  // Where an element of the box is in a fetched array; `place` gives each of the box's axes as an offset into the box.
+  static std::string fetched_element(const Fetch& f, const std::string& name, const std::vector<std::string>& place) {
+    std::string flat;
+    for (std::size_t i = 0; i < f.over.size(); ++i) flat += fmt::format("{}({}) * {}", flat.empty() ? "" : " + ", place[f.over[i]], f.stride[i]);
+    return fmt::format("{}[{}]", name, flat.empty() ? "0" : flat);
+  }
+
+  void accumulate_boxes(const Points& points, Leaf& leaf, const std::string& array) {
+    const Statement& st = statement(leaf.first);
+    leaf.products = products_together(points, leaf);
+    open_reduced(points, leaf);
+    Box box{leaf.parallel, leaf.tile, &leaf};
+    if (leaf.products > 1) box.axis.push_back(leaf.reduced.back()), box.extent.push_back(leaf.products);
+    std::vector<std::string> first = axes(points), at = axes(points), place;
+    std::int64_t divisor = leaf.elements;
+    for (std::size_t i = 0; i < leaf.parallel.size(); ++i) {
+      const auto a = static_cast<std::size_t>(leaf.parallel[i]);
+      divisor /= leaf.tile[i];
+      first[a] = fmt::format("base{}", a);
+      place.push_back(leaf.tile[i] == 1 ? "0" : fmt::format("e / {} % {}", divisor, leaf.tile[i]));
+      at[a] = leaf.tile[i] == 1 ? first[a] : fmt::format("({} + {})", first[a], leaf.offset(i, place.back()));
+    }
+    if (leaf.products > 1) place.push_back("k"), at[static_cast<std::size_t>(leaf.reduced.back())] = fmt::format("({} + k)", axis(points, leaf.reduced.back()));
+    std::vector<Fetch> list;
+    for_each_access(st, [&](const Access& a) {
+      for (const Fetch& f : list)
+        if (f.access->tensor == a.tensor && f.access->at == a.at) return;
+      list.push_back(fetch_of(points, leaf.first, a, box));
+    });
+    for (std::size_t i = 0; i < list.size(); ++i) fetch(points, list[i], box, first, fmt::format("operand{}", i));
+    if (leaf.products > 1) line("#pragma unroll"), line(fmt::format("for (int k = 0; k < {}; ++k)", leaf.products));
+    line("#pragma unroll");
+    line(fmt::format("for (int e = 0; e < {}; ++e) {{", leaf.elements));
+    ++depth;
+    ScalarSource source(p, points, where, at, pad());
+    for (std::size_t i = 0; i < list.size(); ++i) source.fetched(source.address(list[i].access->tensor, list[i].at), fetched_element(list[i], fmt::format("operand{}", i), place));
+    const std::string v = source.value(st.body, leaf.first);
+    out.text += source.lines;
+    line(fmt::format("{0} = {1};", array, combined(st.reducer, array, v)));
+    close(1 + static_cast<int>(leaf.reduced.size()));
+  }
+
+  // How many products one piece of an operand holds, where the operands are zero behind the last product.
+  std::int64_t products_together(const Points& points, const Leaf& leaf) const {
+    const Statement& st = statement(leaf.first);
+    if (leaf.reduced.empty() || st.reducer != Reducer::sum || !contraction(p, st)) return 1;
+    const RegionAxis k = leaf.reduced.back();
+    std::int64_t most = 1;
+    bool there = true;
+    for_each_access(st, [&](const Access& a) {
+      there &= in_scratch(buffer_of(a.tensor));
+      most = std::max(most, together(points, a.tensor, indices(points, leaf.first, a.at), k, 4));
+    });
+    const auto ks = static_cast<std::size_t>(k);
+    return there && points.full[ks] % most == 0 && points.extent[ks] % most == 0 ? most : 1;
+  }
+
+  // ---- the maps behind a reduction, or a group of maps alone
+
+  // Elements side by side along the innermost axis that are finished together: they exist together and are stored as one piece.
+  std::int64_t stored_together(const Points& points, const Leaf& leaf, const std::vector<StatementId>& group) const {
+    if (leaf.parallel.empty() || leaf.tile.back() == 1) return 1;
+    const RegionAxis x = leaf.parallel.back();
+    std::int64_t n = leaf.beside;
+    for (StatementId id : group)
+      if (is_stored(group, id)) n = std::min(n, together(points, statement(id).out, indices(points, id, statement(id).at), x, leaf.beside));
+    return leaf.threads.back() * leaf.tile.back() == points.full[static_cast<std::size_t>(x)] ? n : 1;
+  }
+
+  // Finishes `count` points side by side along axis x (or one point, x < 0), the first of which is named; where they are not live
+  // but boxed, a later leaf that reads whole boxes from scratch finds zeros. `value` is the accumulator of the u-th.
+  void finish_points(const Points& points, const std::vector<StatementId>& group, RegionAxis x, std::int64_t count, const std::string& value) {
     line("if (live) {");
     ++depth;
-    ScalarSource source(p, points, where, axes(points), pad());
-    std::string stores;
+    const std::vector<std::string> first = axes(points);
+    std::vector<std::string> at = first;
+    if (count > 1) at[static_cast<std::size_t>(x)] = fmt::format("({} + u)", first[static_cast<std::size_t>(x)]);
+    std::vector<Fetch> list;
+    if (count > 1) fetch_rows(points, group, x, count, first, list);
+    for (StatementId id : group)
+      if (is_stored(group, id)) line(fmt::format("{} w_{}[{}];", type_of(p.tensor(statement(id).out).dtype), tensor(statement(id).out), count));
+    if (count > 1) {
+      line("#pragma unroll");
+      line(fmt::format("for (int u = 0; u < {}; ++u) {{", count));
+      ++depth;
+    }
+    ScalarSource source(p, points, where, at, pad());
+    for (std::size_t i = 0; i < list.size(); ++i) source.fetched(source.address(list[i].access->tensor, list[i].at), fetched_element(list[i], fmt::format("beside{}", i), {"u"}));
+    finish_values(source, group, value, count > 1 ? "u" : "0");
+    if (count > 1) close(1);
     std::vector<std::string> zeros;
+    for (StatementId id : group) {
+      if (!is_stored(group, id)) continue;
+      const TensorId t = statement(id).out;
+      ScalarSource to(p, points, where, first, pad());
+      const std::string address = to.address(t, indices(points, id, statement(id).at));
+      line(fmt::format("put<{}>(&{}, w_{});", count, address, tensor(t)));
+      if (in_scratch(buffer_of(t))) zeros.push_back(fmt::format("const {0} zero[{1}] = {{}}; put<{1}>(&{2}, zero);", type_of(p.tensor(t).dtype), count, address));
+    }
+    for (const std::string& z : zeros) {
+      --depth;
+      line("} else if (boxed) {");
+      ++depth;
+      line(z);
+    }
+    close(1);
+  }
+  // What the group's maps read side by side.
+  void fetch_rows(const Points& points, const std::vector<StatementId>& group, RegionAxis x, std::int64_t count, const std::vector<std::string>& first, std::vector<Fetch>& list) {
+    const Box box{{x}, {count}, nullptr};
+    for (StatementId id : group)
+      if (statement(id).reduced.empty())
+        for_each_access(statement(id), [&](const Access& a) {
+          for (StatementId other : group)
+            if (statement(other).out == a.tensor) return;
+          Access read = a;
+          read.at = indices(points, id, a.at);
+          ScalarSource source(p, points, where, first, "");
+          const bool affine_ = std::all_of(read.at.begin(), read.at.end(), [](const Index& i) { return is_affine(i); });
+          if (!affine_ || source.conditional(read) || !depends(read.at, x)) return;
+          Fetch f = fetch_of(points, id, a, box);
+          if (f.width == 1) return;
+          fetch(points, f, box, first, fmt::format("beside{}", list.size()));
+          list.push_back(std::move(f));
+        });
+  }
+  void finish_values(ScalarSource& source, const std::vector<StatementId>& group, const std::string& value, const std::string& u) {
+    std::string stores;
     for (StatementId id : group) {
       const Statement& st = statement(id);
       const DType declared = p.tensor(st.out).dtype;
@@ -182,24 +427,14 @@ struct VectorLeaf : KernelText {
       std::string v = st.reduced.empty() ? source.value(st.body, id) : value;
       if (st.guard && st.reduced.empty()) v = fmt::format("({} ? {} : {}(0))", source.value(st.guard, id), v, type_of(have));
       const std::string name = fmt::format("r_{}", tensor(st.out));
+      if (is_stored(group, id)) stores += fmt::format("{}w_{}[{}] = {};\n", pad(), tensor(st.out), u, plain_float(have, declared) ? v : source.rounded(v, have, declared));
       source.lines += fmt::format("{}const {} {} = {};\n", pad(), type_of(declared), name, source.rounded(v, have, declared));
       source.know(st.out, name);
-      if (!is_stored(group, id)) continue;
-      std::vector<Index> at;
-      for (const Index& i : st.at) at.push_back(substitute(p, i, points.region.image[static_cast<std::size_t>(points.region.position(id))]));
-      const std::string address = source.address(st.out, at);
-      stores += fmt::format("{}{} = round_to<{}>({});\n", pad(), address, stored_type_of(declared), name);
-      if (in_scratch(buffer_of(st.out))) zeros.push_back(fmt::format("{} = round_to<{}>({}(0));", address, stored_type_of(declared), type_of(declared)));
     }
     out.text += source.lines + stores;
-    if (!zeros.empty()) {
-      --depth;
-      line("} else if (boxed) {");
-      ++depth;
-      for (const std::string& z : zeros) line(z);
-    }
-    close(1);
   }
+  // Whether storing rounds as declared, so that a value need not be rounded before.
+  static bool plain_float(DType have, DType declared) { return have == DType::f32 && (declared == DType::f16 || declared == DType::bf16 || declared == DType::f32); }
 
   const Buffer& buffer_of(TensorId t) const {
     for (const Buffer& b : nest.buffers)
@@ -230,9 +465,15 @@ struct VectorLeaf : KernelText {
       line(fmt::format("for (int e = 0; e < {}; ++e) acc[e] = {};", leaf.elements, identity(st.reducer, accumulated(st))));
       accumulate_elements(points, leaf, "acc[e]");
     }
-    open_elements(points, leaf);
-    finish_point(points, group, "acc[e]");
-    close(3);
+    finish_elements(points, leaf, group, "acc[e");
+    close(2);
+  }
+  // `value`: an accumulator's name, open behind its index e.
+  void finish_elements(const Points& points, const Leaf& leaf, const std::vector<StatementId>& group, const std::string& value) {
+    const std::int64_t n = stored_together(points, leaf, group);
+    open_elements(points, leaf, n);
+    finish_points(points, group, leaf.parallel.empty() ? -1 : leaf.parallel.back(), n, value + (n > 1 ? " + u]" : "]"));
+    close(1);
   }
 };
 

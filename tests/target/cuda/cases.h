@@ -13,9 +13,11 @@ struct GpuCase {
   Schedule schedule;
   Nest nest;                                     // one object: counted, run on the CPU, printed as CUDA
   std::vector<DimOrder> layouts;
+  double predicted = 0;                          // seconds
 };
 
-inline GpuCase gpu_case(const std::string& name, const std::string& text, const Machine& machine) {
+// `choice`: which of the schedules that were priced, 0 the best.
+inline GpuCase gpu_case(const std::string& name, const std::string& text, const Machine& machine, std::size_t choice = 0) {
   GpuCase c;
   c.name = name;
   c.program = std::make_shared<const Program>(fix_sizes(parse(text, name + ".tw"), {}));
@@ -25,7 +27,9 @@ inline GpuCase gpu_case(const std::string& name, const std::string& text, const 
   if (!region) throw Error(Code::internal, name, region.reason());
   c.region = std::move(*region);
   for (const Tensor& t : c.program->tensors) c.layouts.push_back(row_major(t.dims.size()));
-  c.schedule = choose_blocks(*c.program, c.region, machine, c.layouts);
+  const auto choices = block_choices(*c.program, c.region, machine, c.layouts);
+  if (choice >= choices.size()) throw Error(Code::internal, name, "no such schedule");
+  c.schedule = choices[choice].schedule, c.predicted = choices[choice].seconds;
   c.nest = expand(*c.program, c.region, c.schedule, name);
   return c;
 }

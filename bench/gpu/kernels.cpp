@@ -1,0 +1,305 @@
+// Kernels on a GPU: right against the CPU target that runs the same nest, and timed. Prints one line a kernel.
+//   bench_gpu check|small|time [FILTER]     small: the kernels that a sanitizer can go through
+//   bench_gpu once [FILTER]                 each kernel once, for a profiler
+//   bench_gpu explore N [FILTER]            N schedules of each kernel: what was predicted and what was measured
+//   bench_gpu prices [FILTER]               without a GPU: every schedule and its predicted microseconds
+//   bench_gpu dump DIR [FILTER]             machine code and manifest.json for peers.py
+//   bench_gpu sources DIR [FILTER]          without a GPU: what is compiled, and what the compiler says
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "machine/isa.h"
+#include "target/cpu/execute.h"
+#include "target/cuda/cases.h"
+#include "target/cuda/driver.h"
+
+namespace {
+
+using namespace tilewright;
+using tilewright::testing::GpuCase;
+
+// A pair (depthwise 3 x 3, pointwise) or a matmul, as peers.py will make it too.
+struct Kernel {
+  bool pair = true;
+  int n = 1, size = 1, c = 1, f = 1, stride = 1;     // a matmul is n x size x c
+  const char* dtype = "f16";
+  bool small = false;
+  std::string name() const {
+    return pair ? fmt::format("pair_{0}x{0}x{1}_{2}{3}_n{4}_{5}", size, c, f, stride == 1 ? "" : "_s2", n, dtype) : fmt::format("matmul_{}x{}x{}_{}", n, size, c, dtype);
+  }
+  std::string text() const { return pair ? testing::depthwise_pointwise(n, size, c, f, stride, dtype) : testing::matmul(n, size, c, dtype); }
+};
+
+const std::vector<Kernel> measured = {
+    {true, 2, 13, 40, 48, 1, "f16", true},   {true, 1, 9, 20, 24, 1, "f32", true},      {true, 1, 16, 32, 48, 2, "bf16", true}, {true, 1, 14, 512, 512, 1, "f16", true},
+    {false, 150, 96, 100, 1, 1, "f16", true},   {false, 256, 192, 200, 1, 1, "f16", true},    {false, 96, 72, 50, 1, 1, "f32", true},    {true, 32, 112, 32, 64, 1, "f16"},
+    {true, 32, 56, 128, 128, 1, "f16"},      {true, 32, 28, 256, 256, 1, "f16"},        {true, 32, 14, 512, 512, 1, "f16"},     {true, 32, 7, 1024, 1024, 1, "f16"},
+    {true, 1, 112, 32, 64, 1, "f16"},        {true, 1, 56, 128, 128, 1, "f16"},         {true, 1, 28, 256, 256, 1, "f16"},      {true, 1, 7, 1024, 1024, 1, "f16"},
+    {true, 1, 56, 128, 128, 1, "f32"},       {true, 32, 56, 128, 128, 1, "f32"},        {true, 1, 14, 512, 512, 1, "f32"},      {false, 4096, 4096, 4096, 1, 1, "f16"},
+    {false, 8192, 8192, 8192, 1, 1, "f16"},     {false, 1024, 1024, 1024, 1, 1, "f32"},       {false, 4096, 4096, 4096, 1, 1, "f32"},
+};
+
+float element(const Array& a, std::int64_t i) {
+  return a.dtype == DType::f32 ? a.as<float>()[i] : a.dtype == DType::f16 ? f16_to_f32(a.as<std::uint16_t>()[i]) : bf16_to_f32(a.as<std::uint16_t>()[i]);
+}
+
+void fill(Array& a, bool weight, std::uint64_t seed) {
+  const float scale = weight && a.dims.size() > 1 ? 2.0f / std::sqrt(static_cast<float>(a.dims.back())) : 1.0f;
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    const float v = scale * (static_cast<float>(seed >> 40) / 8388608.0f - 1.0f);
+    if (a.dtype == DType::f32) a.as<float>()[i] = v;
+    else a.as<std::uint16_t>()[i] = a.dtype == DType::f16 ? f32_to_f16(v) : f32_to_bf16(v);
+  }
+}
+
+double multiply_adds(const GpuCase& c) {
+  double n = 0;
+  for (StatementId id : c.region.statements) {
+    const Statement& s = *c.program->statement(id);
+    if (s.reduced.empty()) continue;
+    double points = 1;
+    for (const Size& e : s.axes) points *= static_cast<double>(e.constant());
+    n += points;
+  }
+  return n;
+}
+
+// A case with its source and machine code, or why it has none.
+struct Made {
+  GpuCase c;
+  std::optional<cuda::Source> source;
+  cuda::Compiled code;
+  std::string why;
+};
+
+Made make(GpuCase c, const std::string& arch) {
+  Made made{std::move(c), {}, {}, {}};
+  try {
+    const Program& p = *made.c.program;
+    auto source = cuda::source_of(p, made.c.region, made.c.schedule, specialise(p, made.c.nest), made.c.layouts);
+    if (!source) made.why = source.reason();
+    else made.code = cuda::compile(std::string(cuda::primitives()) + source->text, made.c.name, arch), made.source = std::move(*source);
+  } catch (const std::exception& e) {
+    made.why = e.what();
+  }
+  return made;
+}
+
+// On all cores; kernels compile side by side.
+std::vector<Made> make_all(const std::vector<GpuCase>& cases, const std::string& arch) {
+  std::vector<Made> list(cases.size());
+  std::atomic<std::size_t> next{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      for (std::size_t i = next++; i < cases.size(); i = next++) list[i] = make(cases[i], arch);
+    });
+  for (std::thread& t : threads) t.join();
+  return list;
+}
+
+std::string facts(const Region& region, const Schedule& schedule) {
+  std::string leaves;
+  for (const LeafAt& l : schedule.leaves) {
+    if (l.tensor) leaves += fmt::format(" {}x{} warps of {}x{}{}", l.warps_m, l.warps_n, l.rows, l.columns, l.group ? " group" : "");
+    else {
+      leaves += " box";
+      for (std::int64_t t : l.tile) leaves += fmt::format(" {}", t);
+    }
+  }
+  int most = 1;
+  for (const ValueAt& v : schedule.values) most = std::max(most, v.stages);
+  return fmt::format("{};{}; {} stages; {} threads, {} a core", text(region, schedule), leaves, most, schedule.threads, schedule.resident);
+}
+std::string facts(const Made& k) {
+  return fmt::format("{}; {} blocks, {} KiB, {} registers, stack {}, spills {}", facts(k.c.region, k.c.schedule), k.source->blocks, k.source->scratch / 1024, k.code.registers,
+                     k.code.stack, k.code.spills);
+}
+
+// Device memory and arguments of a kernel: sets of buffers, so that nothing stays in a cache by chance.
+struct Placed {
+  cuda::Device::Function function = nullptr;
+  std::vector<std::vector<cuda::Address>> sets;
+  Values given;
+};
+
+Placed place(cuda::Device& device, const Made& k, int copies) {
+  const Program& p = *k.c.program;
+  Placed out;
+  out.function = device.load(k.code, k.source->name, k.source->scratch);
+  for (int n = 0; n < copies; ++n) {
+    std::vector<cuda::Address> arguments;
+    for (TensorId t : k.source->arguments) {
+      const bool result = t == p.outputs[0];
+      if (n == 0 && !result) {
+        out.given[t] = testing::empty_of(p, t);
+        fill(out.given[t], p.tensor(t).kind == Kind::weight, 17 + static_cast<std::uint64_t>(t));
+      }
+      const std::size_t bytes = result ? testing::empty_of(p, t).bytes() : out.given[t].bytes();
+      const cuda::Address at = device.allocate(bytes);
+      if (result) device.fill(at, 0xff, bytes);
+      else device.upload(at, out.given[t].data, bytes);
+      arguments.push_back(at);
+    }
+    out.sets.push_back(std::move(arguments));
+  }
+  return out;
+}
+
+// Norm of the difference to the CPU target over norm.
+double error_of(cuda::Device& device, const Made& k, const Placed& at) {
+  const Program& p = *k.c.program;
+  const TensorId out = p.outputs[0];
+  device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
+  device.synchronise();
+  Array got = testing::empty_of(p, out);
+  device.download(got.data, at.sets[0].back(), got.bytes());
+  PlannedKernel planned;
+  planned.name = k.c.name, planned.region = k.c.region, planned.schedule = k.c.schedule;
+  const bool wide = std::string(name_of(detect_isa())) == "avx512";
+  Plan plan;
+  plan.program = k.c.program, plan.machine = machine_named("generic-avx2"), plan.kernels = {planned}, plan.layouts = k.c.layouts;
+  plan.options.threads = 16, plan.options.isa = wide ? "avx512" : "avx2", plan.options.leaf_rows = 6, plan.options.leaf_columns = 16, plan.options.lanes = 8;
+  const Values want = testing::execute(plan, at.given);
+  double difference = 0, norm = 0;
+  for (std::int64_t i = 0; i < got.count(); ++i) {
+    const double w = element(want.at(out), i), g = element(got, i);
+    difference += (w - g) * (w - g), norm += w * w;
+  }
+  return norm > 0 ? std::sqrt(difference / norm) : INFINITY;
+}
+
+double seconds_of(cuda::Device& device, const Made& k, const Placed& at) {
+  return device.seconds(40, 15, [&](int i) {
+    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[static_cast<std::size_t>(i) % at.sets.size()]);
+  });
+}
+
+// One kernel: checked, timed, printed.
+bool run(cuda::Device& device, const Made& k, bool check, bool time) {
+  if (!k.source) {
+    std::printf("%-28s refused: %s\n", k.c.name.c_str(), k.why.c_str());
+    return false;
+  }
+  const Placed at = place(device, k, time ? 8 : 1);
+  std::string verdict = "not checked", timing;
+  bool right = true;
+  if (check) {
+    const double error = error_of(device, k, at);
+    const DType t = k.c.program->tensor(k.c.program->outputs[0]).dtype;
+    right = error < (t == DType::f32 ? 1e-6 : t == DType::f16 ? 5e-4 : 4e-3);
+    verdict = fmt::format("{} {:.1e}", right ? "right" : "WRONG", error);
+  }
+  if (time) {
+    const double seconds = seconds_of(device, k, at);
+    timing = fmt::format("{:9.2f} us (predicted {:.1f}) {:7.1f} TFLOP/s", seconds * 1e6, k.c.predicted * 1e6, 2e-12 * multiply_adds(k.c) / seconds);
+  }
+  if (!check && !time) device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]), device.synchronise();
+  device.release_memory();
+  std::printf("%-28s %-14s %s  %s\n", k.c.name.c_str(), verdict.c_str(), timing.c_str(), facts(k).c_str());
+  std::fflush(stdout);
+  return right;
+}
+
+// `n` schedules: a third of them the best by prediction, the others drawn from those that are up to four times as slow.
+void explore(cuda::Device& device, const Kernel& kernel, const Machine& machine, std::size_t n) {
+  GpuCase first = testing::gpu_case(kernel.name(), kernel.text(), machine);
+  const auto choices = block_choices(*first.program, first.region, machine, first.layouts);
+  std::size_t end = 0;
+  while (end < choices.size() && choices[end].seconds < 4 * choices[0].seconds) ++end;
+  std::vector<GpuCase> cases;
+  std::uint64_t seed = 1;
+  for (std::size_t i = 0; i < std::min(n, end); ++i) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    const double u = static_cast<double>(seed >> 40) / 16777216.0;
+    const std::size_t at = i < n / 3 ? i : std::min(end - 1, n / 3 + static_cast<std::size_t>(u * u * static_cast<double>(end)));
+    GpuCase c = first;
+    c.schedule = choices[at].schedule, c.predicted = choices[at].seconds;
+    c.nest = expand(*c.program, c.region, c.schedule, c.name);
+    cases.push_back(std::move(c));
+  }
+  std::printf("== %s: %zu schedules priced\n", kernel.name().c_str(), choices.size());
+  std::optional<Placed> at;
+  for (const Made& k : make_all(cases, device.arch())) {
+    if (!k.source) {
+      std::printf("refused: %s\n", k.why.c_str());
+      continue;
+    }
+    if (!at) at = place(device, k, 8);
+    at->function = device.load(k.code, k.source->name, k.source->scratch);
+    std::printf("%.2f %.2f %s\n", seconds_of(device, k, *at) * 1e6, k.c.predicted * 1e6, facts(k).c_str());
+  }
+  device.release_memory();
+}
+
+void dump(cuda::Device& device, const std::vector<Kernel>& list, const std::vector<Made>& made, const std::string& folder) {
+  std::string json;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const Made& k = made[i];
+    if (!k.source) continue;
+    std::ofstream(folder + "/" + k.c.name + ".cubin", std::ios::binary) << k.code.code;
+    const Cost moved = cost(*k.c.program, k.c.region, k.c.schedule, machine_named("h200"));
+    json += fmt::format("{}{{\"name\": \"{}\", \"entry\": \"{}\", \"kind\": \"{}\", \"n\": {}, \"size\": {}, \"c\": {}, \"f\": {}, \"stride\": {}, \"dtype\": \"{}\", \"blocks\": {}, "
+                        "\"threads\": {}, \"scratch\": {}, \"predicted\": {}, \"l2_bytes\": {}, \"compulsory\": {}, \"multiply_adds\": {}}}",
+                        json.empty() ? "[" : ",\n ", k.c.name, k.source->name, list[i].pair ? "pair" : "matmul", list[i].n, list[i].size, list[i].c, list[i].f, list[i].stride,
+                        list[i].dtype, k.source->blocks, k.source->threads, k.source->scratch, k.c.predicted, moved.loaded + moved.stored, moved.compulsory, multiply_adds(k.c));
+  }
+  std::ofstream(folder + "/manifest.json") << json << "]\n";
+  std::printf("%s: %zu kernels for %s\n", folder.c_str(), made.size(), device.arch().c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "check";
+  const bool counted = mode == "explore" || mode == "dump" || mode == "sources";
+  const std::string filter = argc > (counted ? 3 : 2) ? argv[counted ? 3 : 2] : "";
+  try {
+    const Machine h200 = machine_named("h200");
+    std::vector<Kernel> list;
+    for (const Kernel& k : measured)
+      if (k.name().find(filter) != std::string::npos && (mode != "small" || k.small)) list.push_back(k);
+    if (mode == "sources") {
+      for (const Kernel& k : list) {
+        const Made made = make(testing::gpu_case(k.name(), k.text(), h200), h200.arch);
+        std::printf("%-28s %s\n", k.name().c_str(), made.source ? facts(made).c_str() : made.why.c_str());
+        if (!made.source) continue;
+        std::ofstream(fmt::format("{}/{}.cu", argv[2], k.name()))
+            << print(*made.c.program, made.c.region, made.c.schedule, specialise(*made.c.program, made.c.nest)) << cuda::primitives() << made.source->text;
+      }
+      return 0;
+    }
+    if (mode == "prices") {
+      for (const Kernel& k : list) {
+        const GpuCase c = testing::gpu_case(k.name(), k.text(), h200);
+        std::printf("== %s\n", k.name().c_str());
+        for (const BlockChoice& choice : block_choices(*c.program, c.region, h200, c.layouts)) std::printf("%.2f %s\n", choice.seconds * 1e6, facts(c.region, choice.schedule).c_str());
+      }
+      return 0;
+    }
+    cuda::Device device;
+    std::printf("%s, %s\n", device.name().c_str(), device.arch().c_str());
+    if (mode == "explore") {
+      for (const Kernel& k : list) explore(device, k, h200, static_cast<std::size_t>(std::stoul(argv[2])));
+      return 0;
+    }
+    std::vector<GpuCase> cases;
+    for (const Kernel& k : list) cases.push_back(testing::gpu_case(k.name(), k.text(), h200));
+    const std::vector<Made> made = make_all(cases, device.arch());
+    if (mode == "dump") return dump(device, list, made, argc > 2 ? argv[2] : "."), 0;
+    bool right = true;
+    for (std::size_t i = 0; i < made.size(); ++i) right &= run(device, made[i], mode == "check" || mode == "small", mode == "time");
+    return right ? 0 : 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 4;
+  }
+}

@@ -1,0 +1,26 @@
+// Seconds that a kernel takes on a GPU: blocks share the cores of a multiprocessor; what each pipe must do bounds them together, and
+// one block alone is bound by its chain of steps, one after the other, with the latencies between them.
+//
+//   two blocks an SM, each with 10 us of tensor work, 4 us of vector work and 3 us of latency:  max(2 * 10, 10 + 4 + 3) = 20 us a round
+#pragma once
+#include "plan/plan.h"
+
+namespace tilewright {
+
+struct BlockPlan {
+  const Program& p;
+  const Region& r;
+  const Schedule& s;
+  const Machine& m;
+  const Cost& cost;
+  std::int64_t scratch = 0;              // bytes of a block
+};
+double block_seconds(const BlockPlan&);
+int resident_blocks(const BlockPlan&);   // that fit a core at most, by scratch, threads and the registers that the leaves need
+
+// The tensor unit whose instruction one warp issues, with operands in registers; none where the machine has none for the type.
+std::optional<UnitId> warp_unit(const Machine&, DType);
+// The one whose instruction four warps issue together, with operands in scratch.
+std::optional<UnitId> group_unit(const Machine&, DType);
+
+}  // namespace tilewright
