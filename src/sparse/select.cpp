@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include <fmt/format.h>
@@ -47,6 +48,10 @@ struct Selector {
     return at->second;
   }
 
+  static void merge(const std::uint8_t* from, std::int64_t n, std::uint8_t* to) {
+    for (std::int64_t i = 0; i < n; ++i) to[i] |= from[i];
+  }
+
   // Cells of the sample fall into micro-tiles; a row of micro-tiles is collected at a time.
   std::vector<std::uint32_t> count(const std::vector<std::uint8_t>& marks, const MicroTile& u, bool along_k) const {
     const std::int64_t rows = up(p.m, unit.m), columns = up(p.k, unit.k), by_m = u.m / unit.m, by_k = u.k / unit.k;
@@ -57,14 +62,18 @@ struct Selector {
       const std::int64_t first = i * by_m, last = std::min(rows, first + by_m);
       std::copy_n(marks.begin() + first * columns, columns, row.begin());
       for (std::int64_t r = first + 1; r < last; ++r)
-        for (std::int64_t c = 0; c < columns; ++c) row[static_cast<std::size_t>(c)] |= marks[static_cast<std::size_t>(r * columns + c)];
-      std::uint32_t live = 0;
-      for (std::int64_t j = 0; j < wide; ++j) {
-        const auto from = row.begin() + j * by_k, to = row.begin() + std::min(columns, (j + 1) * by_k);
-        const bool any = by_k == 1 ? *from != 0 : std::any_of(from, to, [](std::uint8_t b) { return b != 0; });
-        live += any;
-        if (!along_k) out[static_cast<std::size_t>(j)] += any;
+        merge(marks.data() + r * columns, columns, row.data());
+      // A micro-tile of several cells is live where one of them is: the row shrinks to its micro-tiles.
+      for (std::int64_t j = 0; j < wide && by_k > 1; ++j) {
+        const std::int64_t from = j * by_k, n = std::min(columns, from + by_k) - from;
+        row[static_cast<std::size_t>(j)] = std::memchr(row.data() + from, 1, static_cast<std::size_t>(n)) != nullptr;
       }
+      std::uint32_t live = 0;
+      const std::uint8_t* const mark = row.data();
+      if (along_k)
+        for (std::int64_t j = 0; j < wide; ++j) live += mark[j];
+      else
+        for (std::int64_t j = 0; j < wide; ++j) out[static_cast<std::size_t>(j)] += mark[j];
       if (along_k) out[static_cast<std::size_t>(i)] = live;
     }
     return out;

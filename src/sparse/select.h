@@ -58,7 +58,7 @@ struct Selection {
   std::vector<Estimate> tried;              // all but dense, in the order of the tiles
   std::string reason;                       // why it is dense, if it is
 };
-// samples: marks of A in cells of `unit`, [m / unit.m][k / unit.k] row-major. Tiles whose micro-tile is no multiple of the unit are
+// samples: marks (0 or 1) of A in cells of `unit`, [m / unit.m][k / unit.k] row-major. Tiles whose micro-tile is no multiple of the unit are
 // covered by the unit's.
 Selection select(const Product&, MicroTile unit, const std::vector<std::vector<std::uint8_t>>& samples, const std::vector<TileForm>&,
                  const SelectionCosts&);
