@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "law/region.h"
+#include "law/permute.h"
 
 namespace tilewright {
 
@@ -95,7 +95,6 @@ Laws laws(const Program& p, const Region& r, RegionAxis axis) {
   const Role role = roles(p, r)[static_cast<std::size_t>(axis)];
   const std::string& name = r.names[static_cast<std::size_t>(axis)];
   const bool parallel = role.reducer == Reducer::none;
-  const bool pair = role.reducer == Reducer::argmax || role.reducer == Reducer::argmin;
   const std::string reduced = fmt::format("{} is reduced with {}", name, name_of(role.reducer));
   // Statements over the axis whose body uses a result reduced over the same axis: a stream would have to be derived.
   std::string dependent;
@@ -116,14 +115,8 @@ Laws laws(const Program& p, const Region& r, RegionAxis axis) {
   if (parallel) l.stream = refused(name + " is not reduced");
   else if (!dependent.empty()) l.stream = refused(fmt::format("{} is reduced over {} and read along it again", dependent, name));
   if (!role.windowed) l.walk = refused(name + " slides over nothing: neighbouring tiles share no element");
-  if (!role.plain) {
-    l.permute = refused(fmt::format("{} is not plain: {}", name, role.windowed ? "it slides in a window" : role.indirect
-                                    ? "it stands inside a gather" : "an index scales or shifts it, or the body uses its value"));
-    l.bucket = refused(l.permute.reason());
-  } else if (pair) {
-    l.permute = refused(reduced + ", whose first winner depends on the order");
-  }
-  if (!parallel && role.plain) l.bucket = refused(reduced);
+  if (const auto permuted = permutable(p, r, axis); !permuted) l.permute = refused(permuted.reason());
+  l.bucket = bucketable(p, r, axis);
   return l;
 }
 

@@ -7,6 +7,7 @@
 
 #include "expr/scalar.h"
 #include "expr/text.h"
+#include "report/packing.h"
 #include "report/plan_report.h"
 #include "report/table.h"
 
@@ -75,6 +76,8 @@ std::string explain_kernel(const Plan& plan, std::size_t number, const cpu::Exec
   out += "  statements\n";
   for (StatementId id : k.region->statements) out += indented(print(p, *p.statement(id)), "    ");
   out += "  axes\n" + axes_text(p, *k.region);
+  out += "  packing\n";
+  for (const std::string& line : packing_text(p, *k.region)) out += "    " + line + "\n";
   out += "  schedule\n    " + text(*k.region, k.schedule) + "\n";
   out += "  cost\n" + cost_text(plan, k);
   if (!k.refusals.empty()) {
