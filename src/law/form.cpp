@@ -78,7 +78,7 @@ struct Normaliser {
 
   // X - M stays together: expanded, its square would be a difference of large numbers.
   Form addition(const ScalarRef& s, Form f, bool expand) const {
-    if (expand || apart || atoms.side(s) != Side::mixed) return f;
+    if (expand || atoms.side(s) != Side::mixed) return f;
     for (const FormTerm& t : f) {
       if (!t.exponent.empty() || !t.conditions.empty()) return f;
       for (const auto& [a, p] : t.factors) {
@@ -102,6 +102,7 @@ struct Normaliser {
     const Side side = atoms.side(s);
     const bool mixed = side == Side::mixed;
     if (looked_through(*s)) return of(s->args[0], expand);
+    if (!mixed && facts.whole && facts.whole(s)) return atom(s);
     if (!is_float(s->dtype)) {
       if (mixed) blocked(s, "in integers or conditions");
       return atom(s);
@@ -112,23 +113,28 @@ struct Normaliser {
         if (!mixed && !expand) return atom(s);
         return addition(s, limited(sum(summand(s->args[0], expand), s->op == Op::add ? summand(s->args[1], expand) : negated(summand(s->args[1], expand))), s), expand);
       case Op::neg: return negated(of(s->args[0], expand));
-      case Op::mul: return limited(tilewright::product(of(s->args[0], expand), of(s->args[1], expand)), s);
-      case Op::div: return limited(tilewright::product(of(s->args[0], expand), power(s->args[1], -1, s)), s);
-      case Op::sqrt: return power(s->args[0], 0.5, s);
-      case Op::pow: return powered(s);
+      case Op::mul:
+        if (mixed && s->args[0]->op == Op::abs && equal(s->args[0], s->args[1])) return power(s->args[0], 2, s, expand);
+        return limited(tilewright::product(of(s->args[0], expand), of(s->args[1], expand)), s);
+      case Op::div: return limited(tilewright::product(of(s->args[0], expand), power(s->args[1], -1, s, expand)), s);
+      case Op::sqrt: return power(s->args[0], 0.5, s, expand);
+      case Op::pow: return powered(s, expand);
       case Op::exp: return exponential(s);
       case Op::log: return mixed || expand ? logarithm(s) : atom(s);
       case Op::abs: return mixed ? magnitude(s) : atom(s);
       case Op::select: return mixed ? selection(s) : atom(s);
+      case Op::cast:
+        if (const Scalar& a = *s->args[0]; mixed && a.op == Op::select) return of(select(a.args[0], cast(a.args[1], s->dtype), cast(a.args[2], s->dtype)), expand);
+        break;
       default: break;
     }
     if (!mixed) return atom(s);
     throw Blocked{fmt::format("{} applies {} to an element and a statistic together", facts.print(s), name_of(s->op))};
   }
 
-  Form powered(const ScalarRef& s) const {
+  Form powered(const ScalarRef& s, bool expand) const {
     double e = 0, base = 0;
-    if (is_literal(s->args[1], &e)) return power(s->args[0], e, s);
+    if (is_literal(s->args[1], &e)) return power(s->args[0], e, s, expand);
     if (is_literal(s->args[0], &base) && base > 0) {
       Form f = of(s->args[1], true);
       for (FormTerm& t : f) t.coefficient *= std::log(base);
@@ -139,9 +145,10 @@ struct Normaliser {
   }
 
   // A power of one term: of products only where the signs let it be drawn in.
-  Form power(const ScalarRef& base, double e, const ScalarRef& whole) const {
+  Form power(const ScalarRef& base, double e, const ScalarRef& whole, bool expand) const {
     const bool integral = e == std::floor(e);
-    const Form f = of(base, false);
+    if (base->op == Op::abs && std::fmod(e, 2) == 0) return power(base->args[0], e, whole, expand);
+    const Form f = of(base, expand && integral && e > 0 && atoms.side(base) == Side::mixed);
     if (e == 0) return number_form(1);
     if (f.size() == 1) {
       FormTerm t = f[0];
@@ -152,6 +159,8 @@ struct Normaliser {
       if (!integral)
         for (const auto& [a, p] : t.factors) drawn = drawn && (p == 1 || nonnegative(atoms.value(a), facts));
       if (e < 0 && !t.conditions.empty()) drawn = false;
+      for (const auto& [a, p] : t.factors)
+        if (atoms.sum(a) && !(integral && e > 0 && p * e <= most_degree)) drawn = false;
       if (drawn) {
         FormTerm r{std::pow(t.coefficient, e), {}, {}, t.conditions};
         multiply(r.factors, t.factors, e);
@@ -231,6 +240,8 @@ struct Normaliser {
   Form magnitude(const ScalarRef& s) const {
     const Form f = of(s->args[0], false);
     if (f.size() != 1) blocked(s->args[0], "under abs");
+    for (const auto& [a, p] : f[0].factors)
+      if (atoms.sum(a) && std::fmod(p, 2) != 0) blocked(s->args[0], "under abs");
     FormTerm t{std::abs(f[0].coefficient), {}, f[0].exponent, f[0].conditions};
     for (const auto& [a, p] : f[0].factors) {
       const bool plain = std::fmod(p, 2) == 0 || nonnegative(atoms.value(a), facts);
@@ -286,9 +297,9 @@ Side Atoms::side(const ScalarRef& s) {
   return all;
 }
 
-Or<Form> normal_form(const ScalarRef& s, Atoms& atoms, const Facts& facts, bool apart) {
+Or<Form> normal_form(const ScalarRef& s, Atoms& atoms, const Facts& facts, Sums sums) {
   try {
-    return Normaliser{atoms, facts, apart}.of(s, false);
+    return Normaliser{atoms, facts, sums != Sums::together}.of(s, sums == Sums::expanded);
   } catch (const Blocked& b) {
     return Refused{b.why};
   }

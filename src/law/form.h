@@ -54,10 +54,12 @@ class Atoms {
 struct Facts {
   std::function<bool(const Scalar& leaf)> nonnegative;
   std::function<std::string(const ScalarRef&)> print;
+  std::function<bool(const ScalarRef&)> whole;              // what is an atom as it is, if anything
 };
-// A statistic that is added to an element is one atom, however it is made (X - S/n: the anchor S/n), or with `apart` taken apart too
-// (x*r - mu*r: r is a factor of both).
-Or<Form> normal_form(const ScalarRef&, Atoms&, const Facts&, bool apart = false);
+// together: a statistic that is added to an element is one atom, however it is made (X - S/n: the anchor S/n). apart: it is taken
+// apart too (x*r - mu*r: r is a factor of both). expanded: there are no atoms for sums at all.
+enum class Sums { together, apart, expanded };
+Or<Form> normal_form(const ScalarRef&, Atoms&, const Facts&, Sums = Sums::together);
 std::optional<std::vector<Monomial>> polynomial(const ScalarRef&, Atoms&, const Facts&);          // as in an exponent; no exponentials in it
 bool nonnegative(const ScalarRef&, const Facts&);
 

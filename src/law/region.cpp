@@ -140,11 +140,22 @@ struct Unifier {
       for (AxisId b : o.reduced) {
         const auto r = plain_axis(region.image[other][static_cast<std::size_t>(b)]);
         if (!r || taken(*r) || !(region.axes[static_cast<std::size_t>(*r)] == s.axes[static_cast<std::size_t>(axis)])) continue;
+        if (mine.empty() && reads_through_maps(o, s.out)) return *r;          // it counts what the other sums
         const Dims theirs = along(o, b);
         if (std::any_of(mine.begin(), mine.end(), [&](const auto& dim) { return theirs.count(dim) > 0; })) return *r;
       }
     }
     return fresh(s, axis);
+  }
+
+  bool reads_through_maps(const Statement& s, TensorId t) const {
+    bool found = false;
+    for_each_access(s, [&](const Access& a) {
+      found = found || a.tensor == t;
+      for (StatementId id : region.statements)
+        if (const Statement& w = at(p, id); !found && w.out == a.tensor && is_map(w)) found = reads_through_maps(w, t);
+    });
+    return found;
   }
 
   // The dims along which a statement reads at an axis alone, itself or through maps of the set.

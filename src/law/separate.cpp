@@ -119,7 +119,7 @@ struct Separator {
     if (!form) return Refused{form.reason()};
     auto groups = grouped(*form);
     if (groups.size() > 1)
-      if (const auto apart = normal_form(body, atoms, facts, true))
+      if (const auto apart = normal_form(body, atoms, facts, Sums::apart))
         if (auto fewer = grouped(*apart); fewer.size() < groups.size()) groups = std::move(fewer);
     for (const Group& g : groups)
       for (const FormTerm& t : g.inside)

@@ -23,10 +23,12 @@ struct Deriver {
   Builder build{out.program};
   std::set<TensorId> reductions{};                           // over the axis, of the region
   std::set<TensorId> chunked{};                              // statistics that are means
+  std::vector<ScalarRef> scales{};                           // of means: all elements by those that were seen
   std::map<TensorId, TensorId> was{};
   std::vector<std::pair<std::vector<Size>, TensorId>> counts{};   // by the extents that are counted
   std::vector<StatementId> own{};                            // the region's statements along the axis
   std::map<StatementId, std::vector<StatementId>> before{}, after{};   // what stands around a statement in a turn
+  std::map<StatementId, StatementId> added_for{};
   std::unique_ptr<Lineage> lineage{};
 
   Program& p() { return out.program; }
@@ -150,6 +152,7 @@ struct Deriver {
     const Statement& s = at(id);
     Of o{s, read_through(*lineage, s), atoms_of(s, {}), facts_of(*lineage, s)};
     o.atoms = atoms_of(s, o.seen.statistics);
+    o.facts.whole = [this](const ScalarRef& x) { return x->op == Op::mul && std::any_of(scales.begin(), scales.end(), [&](const ScalarRef& scale) { return equal(x->args[1], scale); }); };
     return o;
   }
 
@@ -194,6 +197,7 @@ struct Deriver {
       for (AxisId r : at(w).reduced) all = all * at(w).axes[static_cast<std::size_t>(r)];
       const DType type = held_as(p(), at(w));
       const ScalarRef scale = binary(Op::div, cast(size_value(all, DType::i64), type), read(p(), n, {}));
+      scales.push_back(scale);
       for (StatementId id : own) {
         auto scaled = [&](const ScalarRef& node) {
           return node->op == Op::read && std::get<Access>(node->leaf).tensor == t ? binary(Op::mul, cast(node, type), scale) : node;
@@ -279,6 +283,7 @@ struct Deriver {
     const TensorId t = s.out;
     const StatementId id = add(std::move(s), std::move(its_image));
     after[me].push_back(id);
+    added_for[id] = me;
     out.state.push_back({t, id, -1, nullptr, Stream::Anchor::none, {}});
     lineage = std::make_unique<Lineage>(p(), out.region.statements, reductions);
     return id;
@@ -297,8 +302,12 @@ struct Deriver {
           break;
         }
     }
-    const auto order = [&](StatementId id) { return std::find(own.begin(), own.end(), id) - own.begin(); };
-    const bool earlier = other != me && order(other) < order(me);
+    // A sum that was added stands behind the one that it was added for.
+    const auto order = [&](StatementId id) {
+      while (added_for.count(id)) id = added_for.at(id);
+      return std::find(own.begin(), own.end(), id) - own.begin();
+    };
+    const bool earlier = order(other) < order(me);
     const bool is_count = std::any_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == s.out; });
     return read(p(), earlier || is_count ? kept(s.out, other) : s.out, point);
   }
@@ -444,8 +453,14 @@ struct Deriver {
     for (std::size_t i = 0; i < out.state.size(); ++i) follow(out.state[i].reduction);      // grows as derivatives are added
     std::set<StatementId> done;
     order(own, done);
-    for (StatementId id : members)
-      if (std::find(own.begin(), own.end(), id) == own.end()) out.finish.push_back(id);
+    std::set<TensorId> looped;
+    for (StatementId id : members) {
+      bool behind = std::find(own.begin(), own.end(), id) != own.end();
+      const bool in_turn = behind;
+      for_each_access(at(id), [&](const Access& a) { behind = behind || looped.count(a.tensor) > 0; });
+      if (behind) looped.insert(at(id).out);
+      if (!in_turn) (behind ? out.finish : out.ahead).push_back(id);
+    }
     std::sort(out.state.begin(), out.state.end(), [&](const Stream::State& a, const Stream::State& b) { return position(a.reduction) < position(b.reduction); });
     fix_boundary_again(bound);
   }
@@ -471,7 +486,7 @@ const Stream::State* Stream::state_of(TensorId t) const {
 }
 
 Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
-  Deriver d{Stream{p, r, axis, {}, {}, {}, {}}};
+  Deriver d{Stream{p, r, axis, {}, {}, {}, {}, {}}};
   try {
     d.run();
   } catch (const Refused& refused) {

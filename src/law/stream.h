@@ -31,6 +31,7 @@ struct Stream {
   Program program;
   Region region;
   RegionAxis axis = -1;
+  std::vector<StatementId> ahead;                           // of the loop: what needs nothing of it
   std::vector<StatementId> turn;                            // in order
   std::vector<StatementId> finish;                          // behind the loop, in order
   std::vector<State> state;                                 // in the order of their reductions

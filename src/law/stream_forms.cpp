@@ -253,7 +253,7 @@ struct Former {
 
   // c * f(elements) + shift, c not negative: the extreme of f. exp(e) is extreme where e is.
   bool extreme_form() {
-    auto form = normal_form(seen.body, atoms, facts, true);
+    auto form = normal_form(seen.body, atoms, facts, Sums::expanded);
     if (!form) return refused = form.reason(), false;
     if (form->empty()) return refused = "the body is 0", false;
     Form shift, inside;
@@ -287,7 +287,7 @@ struct Former {
     }
     ScalarRef value = placed(body, seen.guard, s.reducer, held(), name() + "_1").value;
     if (logarithmic) {
-      for (const Monomial& m : scale.exponent) value = binary(Op::add, value, scalar_of(m.factors, m.coefficient, atoms, held()));
+      for (const Monomial& m : scale.exponent) value = binary(m.coefficient < 0 ? Op::sub : Op::add, value, scalar_of(m.factors, std::abs(m.coefficient), atoms, held()));
       value = unary(Op::exp, value);
       scale.exponent.clear();
       if (inside[0].coefficient != 1) value = binary(Op::mul, value, number(inside[0].coefficient, held()));
@@ -406,7 +406,8 @@ void tell_kept(const Program& p, std::vector<StreamRefusal>& refusals) {
     for (AxisId a = 0; a < static_cast<AxisId>(s->axes.size()); ++a) {
       Statement& as_if = reduced.emplace_back(*s);           // were it reduced along the axis, would it read a statistic?
       as_if.reduced = {a}, as_if.reducer = Reducer::sum;
-      const auto seen = read_through(lineage, as_if);
+      auto seen = read_through(lineage, as_if);
+      std::erase_if(seen.statistics, [&](TensorId x) { return lineage.elements(*lineage.writer(x)).empty(); });   // counts
       if (seen.statistics.empty() || !seen.refused.empty()) continue;
       const std::string axis = s->names.empty() ? fmt::format("a{}", a) : s->names[static_cast<std::size_t>(a)];
       refusals.push_back({p.tensor(t).name, axis, fmt::format("{} keeps {} and needs {}, which is known only behind it; followed by a contraction over {} it would stream",
