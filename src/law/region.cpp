@@ -119,11 +119,65 @@ struct Unifier {
         image.resize(s.axes.size());
         for (AxisId a : parallel_axes(s)) image[static_cast<std::size_t>(a)] = axis_index(sink_axis(i, a));
       }
-      for (AxisId a : s.reduced) image[static_cast<std::size_t>(a)] = axis_index(fresh(s, a));
+      for (AxisId a : s.reduced) image[static_cast<std::size_t>(a)] = axis_index(reduced_axis(s, a, image));
       region.image[i] = std::move(image);
       done[i] = true;
     }
     return {};
+  }
+
+  // Reductions along one dim of one tensor share its axis, where the axes of both can be it.
+  RegionAxis reduced_axis(const Statement& s, AxisId axis, const std::vector<Index>& image) {
+    const auto taken = [&](RegionAxis r) {
+      for (AxisId a = 0; a < static_cast<AxisId>(s.axes.size()); ++a)
+        if (a != axis && mentions_axis(image[static_cast<std::size_t>(a)], r)) return true;
+      return false;
+    };
+    const Dims mine = along(s, axis);
+    for (std::size_t other = region.statements.size(); other-- > 0;) {
+      if (!done[other]) continue;
+      const Statement& o = at(p, region.statements[other]);
+      for (AxisId b : o.reduced) {
+        const auto r = plain_axis(region.image[other][static_cast<std::size_t>(b)]);
+        if (!r || taken(*r) || !(region.axes[static_cast<std::size_t>(*r)] == s.axes[static_cast<std::size_t>(axis)])) continue;
+        if (mine.empty() && reads_through_maps(o, s.out)) return *r;          // it counts what the other sums
+        const Dims theirs = along(o, b);
+        if (std::any_of(mine.begin(), mine.end(), [&](const auto& dim) { return theirs.count(dim) > 0; })) return *r;
+      }
+    }
+    return fresh(s, axis);
+  }
+
+  bool reads_through_maps(const Statement& s, TensorId t) const {
+    bool found = false;
+    for_each_access(s, [&](const Access& a) {
+      found = found || a.tensor == t;
+      for (StatementId id : region.statements)
+        if (const Statement& w = at(p, id); !found && w.out == a.tensor && is_map(w)) found = reads_through_maps(w, t);
+    });
+    return found;
+  }
+
+  // The dims along which a statement reads at an axis alone, itself or through maps of the set.
+  using Dims = std::set<std::pair<TensorId, std::size_t>>;
+  Dims along(const Statement& s, AxisId axis) const {
+    Dims dims;
+    std::vector<std::pair<const Statement*, AxisId>> open{{&s, axis}};
+    while (!open.empty()) {
+      const auto [reader, x] = open.back();
+      open.pop_back();
+      for_each_access(*reader, [&, x = x](const Access& a) {
+        for (std::size_t d = 0; d < a.at.size(); ++d) {
+          if (plain_axis(a.at[d]) != x || !dims.insert({a.tensor, d}).second) continue;
+          for (StatementId id : region.statements) {
+            const Statement& w = at(p, id);
+            const auto its = w.out == a.tensor && is_map(w) ? plain_axis(w.at[d]) : std::nullopt;
+            if (its) open.emplace_back(&w, *its);
+          }
+        }
+      });
+    }
+    return dims;
   }
 
   // A second sink shares the axes of the first where both read one member at the same plain dims.

@@ -1,0 +1,206 @@
+#include "law/statistics.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "expr/text.h"
+
+namespace tilewright {
+
+namespace {
+
+bool mentions_any(const ScalarRef& s, const std::vector<AxisId>& axes) {
+  return std::any_of(axes.begin(), axes.end(), [&](AxisId a) { return mentions_axis(s, a); });
+}
+
+bool mentions_any(const Access& access, const std::vector<AxisId>& axes) {
+  for (const Index& i : access.at)
+    for (AxisId a : axes)
+      if (mentions_axis(i, a)) return true;
+  return access.otherwise && mentions_any(access.otherwise, axes);
+}
+
+// The statement's axes as the reader's indices, or nothing where it writes at indices that cannot be inverted.
+std::optional<std::vector<Index>> axes_at(const Program& p, const Statement& map, const Access& a) {
+  std::vector<Index> with(map.axes.size());
+  std::vector<bool> known(map.axes.size(), false);
+  for (std::size_t d = 0; d < map.at.size(); ++d) {
+    const auto axis = plain_axis(map.at[d]);
+    if (!axis && p.tensor(map.out).dims[d] == Size(1)) continue;
+    if (!axis || known[static_cast<std::size_t>(*axis)]) return std::nullopt;
+    with[static_cast<std::size_t>(*axis)] = a.at[d];
+    known[static_cast<std::size_t>(*axis)] = true;
+  }
+  for (bool k : known)
+    if (!k) return std::nullopt;
+  return with;
+}
+
+}  // namespace
+
+Lineage::Lineage(const Program& p) : p_(p) {
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) note(static_cast<StatementId>(n));
+}
+
+Lineage::Lineage(const Program& p, const std::vector<StatementId>& some, std::set<TensorId> statistics) : p_(p), statistics_(std::move(statistics)) {
+  for (StatementId id : some) note(id);
+}
+
+void Lineage::note(StatementId id) {
+  const Statement* s = p_.statement(id);
+  if (s && !writers_.try_emplace(s->out, id).second) writers_[s->out] = -1;
+}
+
+const Statement* Lineage::writer(TensorId t) const {
+  const auto found = writers_.find(t);
+  return found == writers_.end() || found->second < 0 ? nullptr : p_.statement(found->second);
+}
+
+void Lineage::reach(TensorId t, std::size_t dim, Dims& dims) const {
+  if (!dims.insert({t, dim}).second) return;
+  const Statement* s = writer(t);
+  if (!s || !is_map(*s)) return;
+  const auto axis = plain_axis(s->at[dim]);
+  if (!axis) return;
+  for_each_access(*s, [&](const Access& a) {
+    for (std::size_t d = 0; d < a.at.size(); ++d)
+      if (plain_axis(a.at[d]) == axis) reach(a.tensor, d, dims);
+  });
+}
+
+Lineage::Dims Lineage::reach(const Statement& s) const {
+  const auto found = known_.find(&s);
+  if (found != known_.end()) return found->second;
+  Dims dims;
+  for_each_access(s, [&](const Access& a) {
+    for (std::size_t d = 0; d < a.at.size(); ++d) {
+      const auto axis = plain_axis(a.at[d]);
+      if (axis && std::find(s.reduced.begin(), s.reduced.end(), *axis) != s.reduced.end()) reach(a.tensor, d, dims);
+    }
+  });
+  return known_[&s] = dims;
+}
+
+bool Lineage::over_the_same(const Statement& a, const Statement& b) const {
+  const Dims x = reach(a), y = reach(b);
+  if (y.empty()) {                                  // it counts: whatever has as many points
+    std::vector<Size> mine, theirs;
+    for (AxisId r : a.reduced) mine.push_back(a.axes[static_cast<std::size_t>(r)]);
+    for (AxisId r : b.reduced) theirs.push_back(b.axes[static_cast<std::size_t>(r)]);
+    return mine == theirs;
+  }
+  return std::any_of(x.begin(), x.end(), [&](const auto& dim) { return y.count(dim) > 0; });
+}
+
+bool Lineage::is_statistic(const Statement& reduction, TensorId t) const {
+  const Statement* w = writer(t);
+  if (statistics_) return statistics_->count(t) > 0 && t != reduction.out;
+  return w && w != &reduction && !w->reduced.empty() && over_the_same(reduction, *w);
+}
+
+bool Lineage::carries(const Statement& reduction, TensorId t) const {
+  const Statement* w = writer(t);
+  if (!w) return false;
+  if (!is_map(*w)) return is_statistic(reduction, t);
+  const Statement* of = statistics_ ? nullptr : &reduction;
+  const auto [found, fresh] = carried_.try_emplace({of, t}, false);
+  if (!fresh) return found->second;
+  bool any = false;
+  for_each_access(*w, [&](const Access& a) { any = any || carries(reduction, a.tensor); });
+  return carried_[{of, t}] = any;
+}
+
+std::set<TensorId> Lineage::elements(const Statement& s) const {
+  std::set<TensorId> list;
+  for_each_access(s, [&](const Access& a) {
+    if (mentions_any(a, s.reduced)) list.insert(a.tensor);
+  });
+  return list;
+}
+
+namespace {
+
+struct Reader {
+  const Lineage& lineage;
+  const Statement& s;
+  ReadThrough& out;
+
+  ScalarRef through(const ScalarRef& body) {
+    if (!body) return body;
+    return rewrite(body, [&](const ScalarRef& node) -> ScalarRef {
+      if (node->op != Op::read) return node;
+      const Access& a = std::get<Access>(node->leaf);
+      if (!lineage.carries(s, a.tensor)) return node;
+      const Statement& w = *lineage.writer(a.tensor);
+      if (!is_map(w)) {
+        out.statistics.insert(a.tensor);
+        return node;
+      }
+      const Program& p = lineage.program();
+      const auto with = axes_at(p, w, a);
+      if (a.otherwise || !with) {
+        out.refused = fmt::format("{} is read {}", p.tensor(a.tensor).name, a.otherwise ? "outside of its bounds" : "at indices that cannot be inverted");
+        return node;
+      }
+      ScalarRef value = substitute(p, w.body, *with);
+      const DType declared = p.tensor(w.out).dtype;
+      if (compute_type(value->dtype) != declared) value = cast(value, declared);
+      if (w.guard) value = select(substitute(p, w.guard, *with), value, number(0, compute_type(value->dtype)));
+      value = through(value);
+      out.maps.push_back({node, value});
+      return value;
+    });
+  }
+};
+
+}  // namespace
+
+ReadThrough read_through(const Lineage& lineage, const Statement& s) {
+  ReadThrough out;
+  Reader reader{lineage, s, out};
+  out.body = reader.through(s.body);
+  out.guard = reader.through(s.guard);
+  return out;
+}
+
+Atoms atoms_of(const Statement& s, const std::set<TensorId>& statistics) {
+  return Atoms([reduced = s.reduced, statistics](const Scalar& leaf) {
+    if (const AxisId* a = std::get_if<AxisId>(&leaf.leaf)) return std::find(reduced.begin(), reduced.end(), *a) != reduced.end() ? Side::stream : Side::none;
+    const Access* access = std::get_if<Access>(&leaf.leaf);
+    if (!access) return Side::none;
+    bool runs = false, statistic = statistics.count(access->tensor) > 0;
+    for (const Index& i : access->at) {
+      for (AxisId a : reduced) runs = runs || mentions_axis(i, a);
+      for_each_access(i, [&](const Access& inner) { statistic = statistic || statistics.count(inner.tensor) > 0; });
+    }
+    if (access->otherwise) {
+      for (AxisId a : reduced) runs = runs || mentions_axis(access->otherwise, a);
+      for_each_access(access->otherwise, [&](const Access& inner) { statistic = statistic || statistics.count(inner.tensor) > 0; });
+    }
+    return static_cast<Side>((runs ? 1 : 0) | (statistic ? 2 : 0));
+  });
+}
+
+Facts facts_of(const Lineage& lineage, const Statement& s) {
+  Facts facts;
+  facts.print = [&lineage, names = s.names](const ScalarRef& r) { return print(lineage.program(), r, names); };
+  facts.nonnegative = [&lineage](const Scalar& leaf) {
+    // What a statement makes, followed a few statements back.
+    std::function<bool(const Scalar&, int)> known = [&](const Scalar& l, int depth) {
+      if (std::holds_alternative<AxisId>(l.leaf) || std::holds_alternative<Size>(l.leaf)) return true;
+      const Access* a = std::get_if<Access>(&l.leaf);
+      const Statement* w = a ? lineage.writer(a->tensor) : nullptr;
+      if (!w || a->otherwise || depth > 8) return false;
+      if (w->reducer == Reducer::argmax || w->reducer == Reducer::argmin || w->reducer == Reducer::any || w->reducer == Reducer::all) return true;
+      if (w->reducer == Reducer::max && w->guard) return false;
+      Facts inner;
+      inner.nonnegative = [&](const Scalar& x) { return known(x, depth + 1); };
+      return nonnegative(w->body, inner);
+    };
+    return known(leaf, 0);
+  };
+  return facts;
+}
+
+}  // namespace tilewright
