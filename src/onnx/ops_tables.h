@@ -20,5 +20,6 @@ std::vector<Operator> attention_operators();   // ops_attention.cpp
 std::vector<Operator> resize_operators();      // ops_resize.cpp
 std::vector<Operator> select_operators();      // ops_select.cpp: TopK
 std::vector<Operator> window_operators();      // ops_window.cpp
+std::vector<Operator> quantised_operators();   // ops_quantised.cpp
 
 } // namespace tilewright::onnx
