@@ -119,7 +119,7 @@ std::optional<ScalarRef> read_through(const Program& p, const Statement& map, co
     if (const auto axis = plain_axis(map.at[d])) {
       if (map.axes[static_cast<std::size_t>(*axis)] != extent) return std::nullopt;
       with[static_cast<std::size_t>(*axis)] = read.at[d], ++found;
-    } else if (extent != Size(1)) {
+    } else if (extent != Size(1) || (read.otherwise && !in_bounds(read.at[d], extent, axes))) {
       return std::nullopt;
     }
   }

@@ -1,6 +1,6 @@
 // The end of sums of integers: what is done to a tile of i32 before it is stored as i32, in eight bits, or as a float.
 //
-// Steps on integers first (add), then `to_float`, then those on floats. The common ending - a bias per column, a ratio, round,
+// Steps on integers first (add, sub), then `to_float`, then those on floats. The common ending - a bias per column, a ratio, round,
 // the zero point, limits; eight bits out, columns adjacent - goes row by row in registers: IntegerQuick. Everything else runs step
 // by step over the tile, as for sums of floats.
 #pragma once
@@ -145,7 +145,8 @@ inline void add_integers(const EpilogueStep& s, const IntegerTile& t) {
     for (int i = 0; i < t.columns; ++i) {
       const std::uint32_t v = static_cast<std::uint32_t>(
           s.operand ? static_cast<const std::int32_t*>(s.operand)[from + i * s.column] : s.whole);
-      x[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(x[i]) + v);
+      const std::uint32_t before = static_cast<std::uint32_t>(x[i]);
+      x[i] = static_cast<std::int32_t>(s.op == StepOp::sub ? before - v : before + v);
     }
   }
 }

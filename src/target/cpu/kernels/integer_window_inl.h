@@ -24,7 +24,7 @@ TW_INLINE const std::int16_t* weights_at(const Window& w, std::int64_t t, std::i
 
 // nr values of 16 bits.
 #if HWY_TARGET == HWY_AVX3
-template <bool whole> TW_INLINE Wide bytes_as_words(const std::uint8_t* p, bool is_signed, std::uint32_t mask) {
+template <bool whole, bool is_signed> TW_INLINE Wide bytes_as_words(const std::uint8_t* p, std::uint32_t mask) {
   const __m256i v = whole ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)) : _mm256_maskz_loadu_epi8(mask, p);
   return is_signed ? _mm512_cvtepi8_epi16(v) : _mm512_cvtepu8_epi16(v);
 }
@@ -41,7 +41,7 @@ TW_INLINE void store_pairs(Wide low, Wide high, std::int32_t* to) {
   wide_store(_mm512_permutex2var_epi32(low, second, high), to + 16);
 }
 #else
-template <bool whole> TW_INLINE Wide bytes_as_words(const std::uint8_t* p, bool is_signed, std::uint32_t mask) {
+template <bool whole, bool is_signed> TW_INLINE Wide bytes_as_words(const std::uint8_t* p, std::uint32_t mask) {
   __m128i v;
   if constexpr (whole) {
     v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -66,9 +66,29 @@ TW_INLINE void store_pairs(Wide low, Wide high, std::int32_t* to) {
 }
 #endif
 
-template <int count, bool whole> HWY_NOINLINE void integer_window_sums(const Window& w, const IntegerStrip& at, std::int32_t* sums) {
+// Two taps, or one: `pair` false.
+template <int count, bool whole, bool is_signed, bool pair>
+TW_INLINE void add_taps(const Window& w, const IntegerStrip& at, std::int64_t t, std::uint32_t mask, const std::uint8_t* const (&a)[count],
+                        Wide (&low)[count], Wide (&high)[count]) {
+  const std::int64_t first = w.tap_offset[t], second = pair ? w.tap_offset[t + 1] : 0;
+  Wide w0 = wide_splat(0x00010001), w1 = pair ? w0 : wide_zero();
+  if (w.w16) {
+    w0 = words<whole>(weights_at(w, t, at.c), mask);
+    if constexpr (pair) w1 = words<whole>(weights_at(w, t + 1, at.c), mask);
+  }
+  const Wide w_low = low_pairs(w0, w1), w_high = high_pairs(w0, w1);
+  unroll<count>(TW_UNROLLED(i) {
+    const Wide x0 = bytes_as_words<whole, is_signed>(a[i.value] + first, mask);
+    Wide x1 = wide_zero();
+    if constexpr (pair) x1 = bytes_as_words<whole, is_signed>(a[i.value] + second, mask);
+    low[i.value] = add_pairs_of(low[i.value], low_pairs(x0, x1), w_low);
+    high[i.value] = add_pairs_of(high[i.value], high_pairs(x0, x1), w_high);
+  });
+}
+
+template <int count, bool whole, bool is_signed>
+HWY_NOINLINE void typed_window_sums(const Window& w, const IntegerStrip& at, std::int32_t* sums) {
   static_assert(panel_vectors == 2);
-  const bool is_signed = w.a_type == DType::i8;
   const std::uint32_t mask = at.columns >= 32 ? ~0u : (1u << at.columns) - 1;
   const std::uint8_t* a[count];
   Wide low[count], high[count];
@@ -76,23 +96,15 @@ template <int count, bool whole> HWY_NOINLINE void integer_window_sums(const Win
     a[i.value] = static_cast<const std::uint8_t*>(w.a) + row_at(w.a_rows, at.x + i.value) + at.c;
     low[i.value] = high[i.value] = wide_zero();
   });
-  for (std::int64_t t = 0; t < w.taps; t += 2) {
-    const bool two = t + 1 < w.taps;
-    const std::int64_t first = w.tap_offset[t], second = two ? w.tap_offset[t + 1] : 0;
-    Wide w0 = wide_splat(0x00010001), w1 = two ? w0 : wide_zero();
-    if (w.w16) {
-      w0 = words<whole>(weights_at(w, t, at.c), mask);
-      if (two) w1 = words<whole>(weights_at(w, t + 1, at.c), mask);
-    }
-    const Wide w_low = low_pairs(w0, w1), w_high = high_pairs(w0, w1);
-    unroll<count>(TW_UNROLLED(i) {
-      const Wide x0 = bytes_as_words<whole>(a[i.value] + first, is_signed, mask);
-      const Wide x1 = two ? bytes_as_words<whole>(a[i.value] + second, is_signed, mask) : wide_zero();
-      low[i.value] = add_pairs_of(low[i.value], low_pairs(x0, x1), w_low);
-      high[i.value] = add_pairs_of(high[i.value], high_pairs(x0, x1), w_high);
-    });
-  }
+  std::int64_t t = 0;
+  for (; t + 1 < w.taps; t += 2) add_taps<count, whole, is_signed, true>(w, at, t, mask, a, low, high);
+  if (t < w.taps) add_taps<count, whole, is_signed, false>(w, at, t, mask, a, low, high);
   unroll<count>(TW_UNROLLED(i) { store_pairs(low[i.value], high[i.value], sums + i.value * nr); });
+}
+
+template <int count, bool whole> TW_INLINE void integer_window_sums(const Window& w, const IntegerStrip& at, std::int32_t* sums) {
+  if (w.a_type == DType::i8) typed_window_sums<count, whole, true>(w, at, sums);
+  else typed_window_sums<count, whole, false>(w, at, sums);
 }
 
 #else

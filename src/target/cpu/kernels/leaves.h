@@ -58,7 +58,7 @@ enum class StepOp : std::uint8_t {
   softplus,    // log(1 + exp(x))
   round,       // to the storage type `dtype` (f16, bf16, i8 or u8) and back: a rounding point
   rint,        // to a whole number, half to even
-  to_float     // of sums of integers: i32 to f32; adds before it are of i32, everything behind it is of floats
+  to_float     // of sums of integers: i32 to f32; before it add and sub, of i32; everything behind it is of floats
 };
 
 struct EpilogueStep {
@@ -69,7 +69,7 @@ struct EpilogueStep {
   Rows rows = {};                // stride 0: the same for all rows (a bias)
   std::int64_t column = 1;       // stride along columns; 0: one value a row
   float a = 0, b = 0;
-  std::int32_t whole = 0; // the constant of an add before to_float
+  std::int32_t whole = 0; // the constant of a step before to_float
 };
 
 struct Epilogue {
