@@ -21,6 +21,8 @@ std::int64_t LeafLoops::row_count() const {
 k::Rows LeafLoops::rows(const Strides& s) {
   if (groups.empty()) return {0, nullptr};
   if (groups.size() == 1) return {s[groups[0].back()], nullptr};
+  // The same for all rows needs no table, and ends in registers.
+  if (std::all_of(groups.begin(), groups.end(), [&](const auto& g) { return s[g.back()] == 0; })) return {0, nullptr};
   std::array<Run, 8> runs;
   TW_ASSERT(groups.size() <= runs.size());
   std::int64_t count = 1;

@@ -12,9 +12,6 @@
 #pragma once
 #include "target/cpu/kernels/integer_epilogue_inl.h"
 #include "target/cpu/kernels/tile_inl.h"
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
-#include <immintrin.h>
-#endif
 
 namespace tilewright::kernels {
 namespace TW_ISA {
@@ -149,11 +146,12 @@ constexpr IntegerKernels integer_kernels = make_integer_kernels();
 
 // ---- the driver
 
-constexpr int staged_bytes = 2048, integer_slots = 16;
+constexpr int staged_bytes = 2048, integer_slots = 16, listed_offsets = 256;
 
 struct IntegerRows {
   alignas(64) std::int32_t sums[integer_slots][mr * nr];
   alignas(64) std::uint8_t staged[mr * staged_bytes];
+  std::int32_t offsets[listed_offsets]; // of the flattened (tap, k), where those are short runs and few
 };
 
 TW_INLINE std::int64_t group_of(bool dots) { return dots ? 4 : 2; }
@@ -189,6 +187,31 @@ inline void stage_integers(const Contract& c, std::int64_t row, std::int64_t fro
   for (std::int64_t i = count; i % group != 0; ++i) put_group(0, is_signed, dots, to, i);
 }
 
+// Whether rows are gathered by a list of offsets, which is then made.
+inline bool list_offsets(const Contract& c, std::int64_t depth, std::int32_t* offsets) {
+  if (depth > listed_offsets || (c.a_k == 1 && c.k >= 16)) return false;
+  std::int64_t at = 0;
+  for (std::int64_t t = 0; t < c.taps; ++t)
+    for (std::int64_t k = 0; k < c.k; ++k) {
+      const std::int64_t offset = (c.tap_offset ? c.tap_offset[t] : 0) + k * c.a_k;
+      if (offset != static_cast<std::int32_t>(offset)) return false;
+      offsets[at++] = static_cast<std::int32_t>(offset);
+    }
+  return true;
+}
+
+inline void gather_integers(const Contract& c, std::int64_t row, std::int64_t depth, bool dots, const std::int32_t* offsets, std::uint8_t* to) {
+  const std::uint8_t* const a = static_cast<const std::uint8_t*>(c.a) + row_at(c.a_rows, row);
+  const std::int64_t group = group_of(dots), end = (depth + group - 1) / group * group;
+  if (dots) {
+    for (std::int64_t i = 0; i < depth; ++i) to[i] = a[offsets[i]];
+    for (std::int64_t i = depth; i < end; ++i) to[i] = 0;
+    return;
+  }
+  const bool is_signed = c.a_type == DType::i8;
+  for (std::int64_t i = 0; i < end; ++i) put_group(i < depth ? a[offsets[i]] : std::uint8_t{0}, is_signed, dots, to, i);
+}
+
 inline void contract_integer_block(const Contract& c) {
   if (c.m <= 0 || c.n <= 0) return;
   const bool dots = as_dots(c.b_type), direct = dots && c.a_k == 1 && c.k % 4 == 0;
@@ -201,6 +224,7 @@ inline void contract_integer_block(const Contract& c) {
   const IntegerQuick quick = integer_quick(c.epilogue, c.c_type, c.c_n);
   const Output out{c.c, c.c_type, c.c_rows, c.c_n};
   IntegerRows t;
+  const bool listed = !direct && depth <= range && list_offsets(c, depth, t.offsets);
   IntegerStep s;
   s.flip = dots && c.a_type == DType::i8 ? static_cast<std::int32_t>(0x80808080u) : 0;
   for (std::int64_t first = 0; first < panels; first += together)
@@ -213,7 +237,8 @@ inline void contract_integer_block(const Contract& c) {
           if (direct) {
             s.a[r] = static_cast<const std::uint8_t*>(c.a) + row_at(c.a_rows, row + r);
           } else {
-            stage_integers(c, row + r, from, count, dots, t.staged + r * staged_bytes);
+            if (listed) gather_integers(c, row + r, depth, dots, t.offsets, t.staged + r * staged_bytes);
+            else stage_integers(c, row + r, from, count, dots, t.staged + r * staged_bytes);
             s.a[r] = t.staged + r * staged_bytes;
           }
         }
