@@ -7,7 +7,7 @@ target_link_libraries(tw_kernels PUBLIC tw_machine)
 
 function(tilewright_kernels isa)
   add_library(tw_kernels_${isa} OBJECT ${_kernels}/contract.cpp ${_kernels}/window.cpp ${_kernels}/move.cpp
-                                       ${_kernels}/interpreter.cpp ${_kernels}/table.cpp)
+                                       ${_kernels}/interpreter.cpp ${_kernels}/integers.cpp ${_kernels}/table.cpp)
   target_include_directories(tw_kernels_${isa} PRIVATE src)
   target_compile_definitions(tw_kernels_${isa} PRIVATE TW_ISA=${isa})
   target_compile_options(tw_kernels_${isa} PRIVATE -fno-exceptions -fno-strict-aliasing ${ARGN}
@@ -23,6 +23,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # HWY_DISABLE_PCLMUL_AES: Highway would ask for instructions that are neither in x86-64-v3 nor needed.
   tilewright_kernels(avx2 -march=x86-64-v3 -DHWY_DISABLE_PCLMUL_AES)
   tilewright_kernels(avx512 -march=x86-64-v4 -mprefer-vector-width=512 -DHWY_DISABLE_PCLMUL_AES)
+  # The leaves over integers once more, with dot products of bytes.
+  add_library(tw_kernels_avx512vnni OBJECT ${_kernels}/integers.cpp)
+  target_include_directories(tw_kernels_avx512vnni PRIVATE src)
+  target_compile_definitions(tw_kernels_avx512vnni PRIVATE TW_ISA=avx512vnni)
+  target_compile_options(tw_kernels_avx512vnni PRIVATE -fno-exceptions -fno-strict-aliasing -march=x86-64-v4 -mavx512vnni
+                         -mprefer-vector-width=512 -DHWY_DISABLE_PCLMUL_AES -fno-sanitize=undefined)
+  target_sources(tw_kernels PRIVATE $<TARGET_OBJECTS:tw_kernels_avx512vnni>)
   target_compile_definitions(tw_kernels PRIVATE TILEWRIGHT_KERNELS_X86)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   # TOOLCHAIN_MISS_SYS_AUXV_H: no run-time dispatch in Highway, which would ask for the optional crypto instructions.

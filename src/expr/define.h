@@ -71,6 +71,13 @@ ScalarRef mish(const ScalarRef&);
 ScalarRef hard_sigmoid(const ScalarRef& x, double alpha = 0.2, double beta = 0.5);
 ScalarRef hard_swish(const ScalarRef&);
 
+// ---- numbers in eight bits: q stands for (q - zero) * scale. Rounding is half to even; the cast from a float to an integer
+// saturates. zero: an integer, or null for 0.
+
+ScalarRef quantise(const ScalarRef& x, const ScalarRef& scale, const ScalarRef& zero, DType);      // sat(rint(x / scale) + zero)
+ScalarRef dequantise(const ScalarRef& q, const ScalarRef& scale, const ScalarRef& zero);           // float(q - zero) * scale
+ScalarRef requantise(const ScalarRef& sum, const ScalarRef& ratio, const ScalarRef& zero, DType);  // sat(rint(float(sum) * ratio) + zero)
+
 // The definitions of one argument by name, with the names and defaults of their parameters.
 struct Parameter { std::string_view name; double value; };
 struct Function {

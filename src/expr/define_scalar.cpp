@@ -71,6 +71,27 @@ ScalarRef hard_sigmoid(const ScalarRef& x, double alpha, double beta) {
 
 ScalarRef hard_swish(const ScalarRef& x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); }
 
+namespace {
+
+ScalarRef rounded(const ScalarRef& x, const ScalarRef& zero, DType to) {
+  const ScalarRef whole = unary(Op::round, x);
+  return cast(zero ? whole + cast(zero, DType::f32) : whole, to);
+}
+
+} // namespace
+
+ScalarRef quantise(const ScalarRef& x, const ScalarRef& scale, const ScalarRef& zero, DType to) {
+  return rounded(cast(x, DType::f32) / cast(scale, DType::f32), zero, to);
+}
+
+ScalarRef dequantise(const ScalarRef& q, const ScalarRef& scale, const ScalarRef& zero) {
+  return cast(zero ? q - zero : q, DType::f32) * cast(scale, DType::f32);
+}
+
+ScalarRef requantise(const ScalarRef& sum, const ScalarRef& ratio, const ScalarRef& zero, DType to) {
+  return rounded(cast(sum, DType::f32) * ratio, zero, to);
+}
+
 const std::vector<Function>& functions() {
   using X = const ScalarRef&;
   using P = const double*;

@@ -19,6 +19,12 @@ const Access* plain_read(const ScalarRef& s) {
 
 bool affine(const Access& a) { return std::all_of(a.at.begin(), a.at.end(), [](const Index& i) { return is_affine(i); }); }
 
+// What lies outside is 0, or a number that the tensor itself could hold, as zero points are.
+bool constant_outside(const Access& a, DType t) {
+  double v = 1;
+  return !a.otherwise || (is_literal(a.otherwise, &v) && (v == 0 || (t == DType::u8 && v >= 0 && v <= 255) || (t == DType::i8 && v >= -128 && v <= 127)));
+}
+
 bool has(const Access& a, AxisId x) {
   return std::any_of(a.at.begin(), a.at.end(), [&](const Index& i) { return mentions_axis(i, x); });
 }
@@ -34,9 +40,10 @@ Or<Contraction> contraction(const Program& p, const Statement& s) {
   const Access *a = plain_read(s.body->args[0]), *b = plain_read(s.body->args[1]);
   if (!a || !b) return Refused{"a factor is no plain access"};
   if (!affine(*a) || !affine(*b)) return Refused{"an index is not affine"};
-  if (!zero_outside(*a) || b->otherwise) {
+  const auto padded = [&](const Access* x) { return constant_outside(*x, p.tensor(x->tensor).dtype); };
+  if (!padded(a) || b->otherwise) {
     std::swap(a, b);
-    if (!zero_outside(*a) || b->otherwise) return Refused{"an operand has a value outside its bounds that is not 0"};
+    if (!padded(a) || b->otherwise) return Refused{"an operand has a value outside its bounds that is not 0"};
   }
   // b is the operand with the n axes: a weight where there is one.
   const auto weight = [&](const Access* x) { return p.tensor(x->tensor).kind == Kind::weight; };

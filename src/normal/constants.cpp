@@ -48,7 +48,14 @@ Program program_of(const Program& p, const std::vector<StatementId>& nodes) {
 
 }  // namespace
 
-Program fold_constants(Program p) {
+namespace {
+
+bool widens_bytes(const ScalarRef& s) {
+  if (s->op == Op::cast && is_float(s->dtype) && is_integer(s->args[0]->dtype)) return true;
+  return std::any_of(s->args.begin(), s->args.end(), [](const ScalarRef& a) { return widens_bytes(a); });
+}
+
+Program folded(Program p, bool bytes_too) {
   const auto writers = writers_of(p);
   const std::set<TensorId> stored = p.results();
   std::vector<StatementId> nodes;
@@ -58,6 +65,7 @@ Program fold_constants(Program p) {
     if (!s || !done.insert(s->out).second || stored.count(s->out) || p.tensor(s->out).stored_in) continue;
     const auto& pieces = writers[static_cast<std::size_t>(s->out)];
     const bool all = std::all_of(pieces.begin(), pieces.end(), [&](StatementId id) { return p.statement(id) && known(p, *p.statement(id)); });
+    if (!bytes_too && is_map(*s) && !s->axes.empty() && widens_bytes(s->body)) continue;
     if (!all || !small_enough(p, pieces)) continue;
     // Known from here on, for the statements behind it; the bytes follow.
     static const std::byte promised{};
@@ -85,5 +93,10 @@ Program fold_constants(Program p) {
   p.nodes = std::move(left);
   return p;
 }
+
+}  // namespace
+
+Program fold_constants(Program p) { return folded(std::move(p), true); }
+Program fold_constants_but_bytes(Program p) { return folded(std::move(p), false); }
 
 }  // namespace tilewright

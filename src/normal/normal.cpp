@@ -14,15 +14,17 @@ namespace tilewright {
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
       {"simplify", "scalar identities of the spellings that exporters use", simplify_scalars},
-      {"constants", "statements of weights become weights", fold_constants},
+      {"constants", "statements of weights become weights, but for what widens bytes to floats", fold_constants_but_bytes},
       {"masks", "masks written as values become guards", masks_to_guards, masks_left},
       {"views", "statements that only move elements are read through", inline_views},
       {"refine", "axes are split at the divisors in indices", [](Program p) { return refine(std::move(p)); }},
+      {"integers", "float sums of scaled integers become scaled sums of integers", sum_integers},
       {"factors", "factors that do not run with a sum are multiplied in behind it", hoist_factors},
       {"zero points", "zero points come out of sums of integer products", distribute_zero_points},
       {"scales", "per-column scales go into known weights", fold_scales},
       {"scales ahead", "per-column scales ahead of a contraction go into its known weights", fold_scales_ahead},
       {"constants again", "what the passes made of weights becomes weights", fold_constants},
+      {"roundings", "what lies between an integer sum and a rounding becomes one scale", gather_roundings},
       {"coalesce", "axes that travel together in every access are one", coalesce},
       {"unused", "results that nobody needs go", drop_unused},
   };

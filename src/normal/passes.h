@@ -11,6 +11,7 @@ Program drop_unused(Program);
 // A statement that reads only weights becomes a weight, where that does not grow memory.
 //   S[c] = g[c] / sqrt(v[c] + 1e-5), all weights          ->  weight S[c]
 Program fold_constants(Program);
+Program fold_constants_but_bytes(Program);               // what widens numbers of eight bits to floats stays, for sum_integers
 
 // A map that only moves elements is read through, where its readers' indices stay affine or its readers are maps themselves.
 //   T[a b] = X[b a];  Y[m n] = sum[k] T[m k] * W[k n]     ->  Y[m n] = sum[k] X[k m] * W[k n]
@@ -32,6 +33,18 @@ Program refine(Program);
 // the caller sees: the dims of inputs and outputs stay, and with them the axes of the statements that read or write them apart.
 //   T[h d] = X[64*h+d] * 2;  Y[64*h+d] = T[h d] + 1       ->  T[hd] = X[hd] * 2;  Y[hd] = T[hd] + 1
 Program coalesce(Program);
+
+// A float sum of integers times scales is the scaled sum of the integers: no product of it is rounded. Where the integers are of
+// few bits and the sum provably fits into i32; what is read round the edge becomes the integer that stands for 0.
+//   A[m k] = f32(Q[m k] - 3) * sa;  B[k n] = f32(W[k n]) * sb[n]     ->  Y_sum[m n] : i32 = sum[k] (Q[m k] - 3) * W[k n]
+//   Y[m n] = sum[k] A[m k] * B[k n]                                      Y = f32(Y_sum) * (sa * sb[n])
+Program sum_integers(Program);
+
+// What lies between an integer sum and a rounding to eight bits is one known scale, and a shift where it is no whole number of
+// steps; limits go behind the rounding, and vanish where the type ends before them. Maps that only the rounding needs, or that
+// widen numbers of eight bits, are read through.
+//   P = f32(S) * s[n];  Y = max(P + b[n], 0);  Q : u8 = round(Y / 0.5) + 9    ->  Q = u8(max(round(f32(S + k[n]) * r[n]) + 9, 9))
+Program gather_roundings(Program);
 
 // A factor that does not run with a sum is multiplied in behind it, so that the sum is one of products and nothing else.
 //   S[q x] = sum[d] Q[q d] * K[x d] / 8                   ->  S_sum[q x] = sum[d] Q[q d] * K[x d];  S = S_sum / 8

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "normal/passes.h"
+#include "normal/integers.h"
 
 namespace tilewright {
 
@@ -38,27 +38,66 @@ struct Distribution {
   // At run time, a quarter of the points of the product at most.
   bool cheap(const ScalarRef& body) const { return all_weights(p, body) || 4 * points(body) <= points(nullptr); }
 
-  // The statements that stand for s, or none.
+  bool over_integers() const { return s.reducer == Reducer::sum && !s.guard && is_integer(s.body->dtype) && held_as(p, s) == s.body->dtype; }
+
+  // Known weights less their zero point, in eight bits where they fit.
+  ScalarRef narrow_weights(const ScalarRef& w, const ScalarRef& zero) const {
+    const ScalarRef both = zero ? binary(Op::sub, w, zero) : w;
+    if (!zero || both->dtype != DType::i32 || !all_weights(p, both)) return both;
+    KnownTerm term = known_term(p, both, s.axes);
+    const std::int32_t* v = term.values.as<std::int32_t>();
+    const auto [low, high] = std::minmax_element(v, v + term.values.count());
+    if (term.values.count() == 0 || *low < -128 || *high > 255 || (*low < 0 && *high > 127)) return both;
+    KnownTerm bytes{term.axes, Array::make(*low < 0 ? DType::i8 : DType::u8, term.values.dims)};
+    for (std::int64_t i = 0; i < term.values.count(); ++i) bytes.values.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(v[i]);
+    return as_weight(p, p.tensor(s.out).name + "_weights", bytes);
+  }
+
+  // The sum of a product and what is taken away from it; or of one factor.
   std::vector<Statement> run() {
-    if (s.reducer != Reducer::sum || s.guard || s.body->op != Op::mul || !is_integer(s.body->dtype) || held_as(p, s) != s.body->dtype) return {};
+    if (!over_integers()) return {};
+    return s.body->op == Op::mul ? product() : one_factor();
+  }
+
+  std::vector<Statement> one_factor() {
+    const auto f = shifted(s.body);
+    if (!f || !f->zero || !runs(f->value)) return {};
+    TakenApart t = take_apart(build, s);
+    t.sum.body = cast(f->value, s.body->dtype);
+    std::int64_t count = 1;
+    for (AxisId r : s.reduced) count = checked_mul(count, s.axes[static_cast<std::size_t>(r)].constant());
+    const ScalarRef times = integer(s.body->dtype == DType::i32 ? static_cast<std::int32_t>(count) : count, s.body->dtype);
+    t.map.body = binary(Op::sub, t.map.body, binary(Op::mul, substitute(p, f->zero, t.with), times));
+    return {std::move(t.sum), std::move(t.map)};
+  }
+
+  std::vector<Statement> product() {
     auto left = shifted(s.body->args[0]), right = shifted(s.body->args[1]);
     if (!left || !right || (!left->zero && !right->zero)) return {};
     if (all_weights(p, left->value)) std::swap(left, right);
-    const ScalarRef &a = left->value, &w = right->value, &za = left->zero, &zw = right->zero;
-    if (!runs(a) || !runs(w)) return {};
+    const ScalarRef &a = left->value, &za = left->zero;
+    if (!runs(a) || !runs(right->value)) return {};
+    const ScalarRef both = narrow_weights(right->value, right->zero);
+    const bool narrowed = both->op == Op::read;
+    const ScalarRef w = narrowed ? both : right->value, zw = narrowed ? nullptr : right->zero;
     // a*w - za * sum(w - zw) - zw * sum(a): the known zero point goes with the known weights.
-    const ScalarRef weights = zw ? binary(Op::sub, w, zw) : w;
-    if ((za && !cheap(weights)) || (zw && !cheap(a))) return {};
+    if ((za && !cheap(both)) || (zw && !cheap(a))) return {};
+    if (!za && !zw) {
+      Statement narrower = s;
+      narrower.body = binary(Op::mul, a, w);
+      return {narrower};
+    }
     TakenApart t = take_apart(build, s);
     t.sum.body = binary(Op::mul, a, w);
     std::vector<Statement> made;
     auto take_away = [&](const ScalarRef& zero, const ScalarRef& body, const char* suffix) {
-      auto [sum, value] = reduce_alone(build, s, t, body, suffix);
+      const bool constant = all_weights(p, zero) && all_weights(p, body);
+      auto [sum, value] = reduce_alone(build, s, t, constant ? binary(Op::mul, body, zero) : body, suffix);
       made.push_back(std::move(sum));
-      const ScalarRef part = binary(Op::mul, substitute(p, zero, t.with), value);
+      const ScalarRef part = constant ? value : binary(Op::mul, substitute(p, zero, t.with), value);
       t.map.body = binary(Op::sub, t.map.body, part);
     };
-    if (za) take_away(za, weights, "_w");
+    if (za) take_away(za, both, "_w");
     if (zw) take_away(zw, a, "_a");
     made.push_back(std::move(t.sum));
     made.push_back(std::move(t.map));

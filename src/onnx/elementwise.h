@@ -15,4 +15,6 @@ constexpr int any_number = 0;
 // The node must have so many inputs. The result has the dtype of the first one unless another is given.
 void elementwise(Context&, int inputs, const Body&, std::optional<DType> result = {});
 
+ScalarRef saturated(ScalarRef x, DType narrow); // to the largest finite value of a float of eight bits
+
 } // namespace tilewright::onnx

@@ -7,6 +7,7 @@
 
 #include <numeric>
 
+#include "onnx/contractions.h"
 #include "onnx/ops_tables.h"
 #include "onnx/window.h"
 
@@ -21,13 +22,12 @@ struct Shapes {
 };
 
 // X[n, C, spatial], W[F, C / groups, kernel] (transposed: W[C, F / groups, kernel]).
-Shapes shapes_of(Context& c, bool transposed) {
+Shapes shapes_of(Context& c, bool transposed, int x_input = 0, int w_input = 1) {
   Shapes s;
-  s.x = c.dims(c.input(0));
-  const auto w = c.dims(c.input(1));
+  s.x = c.dims(c.input(x_input));
+  const auto w = c.dims(c.input(w_input));
   if (s.x.size() < 3 || w.size() != s.x.size())
     c.fail(Code::shape, fmt::format("input {} and weights {}", text_of(s.x), text_of(w)));
-  if (c.dtype(c.input(0)) != c.dtype(c.input(1))) c.fail(Code::type, "input and weights have different dtypes");
   s.spatial.assign(s.x.begin() + 2, s.x.end());
   s.batch = s.x[0];
   s.groups = c.int_attr("group", 1);
@@ -59,51 +59,14 @@ void finish(Context& c, TensorId sum, int rank) {
 }
 
 void convert_conv(Context& c) {
-  const Shapes s = shapes_of(c, false);
-  const auto dims = window_dims(c, s.spatial, s.kernel, false);
+  if (c.dtype(c.input(0)) != c.dtype(c.input(1))) c.fail(Code::type, "input and weights have different dtypes");
+  const Convolution v = convolution_of(c, 0, 1);
   const TensorId x = c.input(0), w = c.input(1);
   const DType d = c.dtype(x);
-  const bool grouped = s.groups > 1, deep = s.depth > 1 || !grouped, wide = s.filters > s.groups || !grouped;
-  // Axes: n, [g], [o], spatial, [k], taps. Without groups o is the filter; with one filter a group o goes, with one
-  // channel k.
-  std::vector<Size> axes{s.batch};
-  auto add = [&](Size extent) {
-    axes.push_back(std::move(extent));
-    return static_cast<AxisId>(axes.size()) - 1;
-  };
-  const AxisId g = grouped ? add(s.groups) : -1;
-  const AxisId o = wide ? add(s.filters / s.groups) : -1;
-  std::vector<AxisId> y, taps, reduced;
-  std::vector<Size> out_dims{s.batch, s.filters};
-  for (const WindowDim& win : dims) {
-    y.push_back(add(win.out));
-    out_dims.push_back(win.out);
-  }
-  const AxisId k = deep ? add(s.depth) : -1;
-  if (deep) reduced.push_back(k);
-  for (const WindowDim& win : dims) {
-    taps.push_back(add(win.kernel));
-    reduced.push_back(taps.back());
-  }
-  auto mixed = [](AxisId group, std::int64_t each, AxisId inner) {
-    if (group < 0) return inner < 0 ? constant_index(0) : axis_index(inner);
-    if (inner < 0) return axis_index(group);
-    return Size(each) * axis_index(group) + axis_index(inner);
-  };
-  const Index filter = mixed(g, s.filters / s.groups, o);
-  std::vector<Index> at_x{axis_index(0), mixed(g, s.depth, k)},
-      at_w{filter, k >= 0 ? axis_index(k) : constant_index(0)}, at{axis_index(0), filter};
-  bool inside = true;
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    at_x.push_back(dims[i].at(y[i], taps[i]));
-    at_w.push_back(axis_index(taps[i]));
-    at.push_back(axis_index(y[i]));
-    inside &= dims[i].inside;
-  }
-  const ScalarRef body = binary(Op::mul, c.read(x, at_x, inside ? nullptr : zero_of(d)), c.read(w, at_w));
-  const TensorId sum = c.tensor(c.has(2) ? c.name("sum") : c.name(), c.has(2) ? compute_type(d) : d, out_dims);
-  c.piece(sum, at, axes, body, Reducer::sum, reduced);
-  finish(c, sum, static_cast<int>(out_dims.size()));
+  const ScalarRef body = binary(Op::mul, c.read(x, v.at_x, v.inside ? nullptr : zero_of(d)), c.read(w, v.at_w));
+  const TensorId sum = c.tensor(c.has(2) ? c.name("sum") : c.name(), c.has(2) ? compute_type(d) : d, v.dims);
+  c.piece(sum, v.at, v.axes, body, Reducer::sum, v.reduced);
+  finish(c, sum, static_cast<int>(v.dims.size()));
 }
 
 // Along one dim, output y = s*q + r receives x * w where y = s*h + D*i - p: for residue r these are the taps i = i0 +
@@ -136,6 +99,7 @@ std::vector<Residue> residues(const WindowDim& w, const Size& out, std::int64_t 
 constexpr std::int64_t most_pieces = 1024;
 
 void convert_conv_transpose(Context& c) {
+  if (c.dtype(c.input(0)) != c.dtype(c.input(1))) c.fail(Code::type, "input and weights have different dtypes");
   const Shapes s = shapes_of(c, true);
   const std::size_t n = s.spatial.size();
   const auto strides = c.ints_attr("strides", std::vector<std::int64_t>(n, 1)),
@@ -225,6 +189,47 @@ void convert_conv_transpose(Context& c) {
 }
 
 } // namespace
+
+// Axes: n, [g], [o], spatial, [k], taps. Without groups o is the filter; with one filter a group o goes, with one channel k.
+Convolution convolution_of(Context& c, int x, int w) {
+  const Shapes s = shapes_of(c, false, x, w);
+  const auto dims = window_dims(c, s.spatial, s.kernel, false);
+  const bool grouped = s.groups > 1, deep = s.depth > 1 || !grouped, wide = s.filters > s.groups || !grouped;
+  Convolution v;
+  v.axes = {s.batch};
+  auto add = [&](Size extent) {
+    v.axes.push_back(std::move(extent));
+    return static_cast<AxisId>(v.axes.size()) - 1;
+  };
+  const AxisId g = grouped ? add(s.groups) : -1;
+  const AxisId o = wide ? add(s.filters / s.groups) : -1;
+  std::vector<AxisId> y;
+  v.dims = {s.batch, s.filters};
+  for (const WindowDim& win : dims) {
+    y.push_back(add(win.out));
+    v.dims.push_back(win.out);
+  }
+  const AxisId k = deep ? add(s.depth) : -1;
+  if (deep) v.reduced.push_back(k);
+  const std::size_t first_tap = v.reduced.size();
+  for (const WindowDim& win : dims) v.reduced.push_back(add(win.kernel));
+  auto mixed = [](AxisId group, std::int64_t each, AxisId inner) {
+    if (group < 0) return inner < 0 ? constant_index(0) : axis_index(inner);
+    if (inner < 0) return axis_index(group);
+    return Size(each) * axis_index(group) + axis_index(inner);
+  };
+  v.filter = mixed(g, s.filters / s.groups, o);
+  v.at_x = {axis_index(0), mixed(g, s.depth, k)};
+  v.at_w = {v.filter, k >= 0 ? axis_index(k) : constant_index(0)};
+  v.at = {axis_index(0), v.filter};
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    v.at_x.push_back(dims[i].at(y[i], v.reduced[first_tap + i]));
+    v.at_w.push_back(axis_index(v.reduced[first_tap + i]));
+    v.at.push_back(axis_index(y[i]));
+    v.inside &= dims[i].inside;
+  }
+  return v;
+}
 
 std::vector<Operator> conv_operators() {
   return {{"", "Conv", 7, 0, convert_conv, "float"}, {"", "ConvTranspose", 7, 0, convert_conv_transpose, "float"}};

@@ -128,12 +128,6 @@ void convert_clip(Context& c) {
 
 // ---- types
 
-// Narrow floats saturate where ONNX says so: the largest finite value instead of an infinity or NaN.
-ScalarRef saturated(ScalarRef x, DType to) {
-  double most = to == DType::f8e4m3 ? 448.0 : 57344.0;
-  return binary(Op::min, binary(Op::max, cast(x, DType::f32), number(-most)), number(most));
-}
-
 void convert_to(Context& c, DType to) {
   bool saturate = c.int_attr("saturate", 1) != 0;
   c.ignore_attr("round_mode"); // of float8e8m0, which is not supported
@@ -174,6 +168,12 @@ void convert_dropout(Context& c) {
 }
 
 } // namespace
+
+// Narrow floats saturate where ONNX says so: the largest finite value instead of an infinity or NaN.
+ScalarRef saturated(ScalarRef x, DType to) {
+  double most = to == DType::f8e4m3 ? 448.0 : 57344.0;
+  return binary(Op::min, binary(Op::max, cast(x, DType::f32), number(-most)), number(most));
+}
 
 std::vector<Operator> elementwise_operators() {
   return {

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <map>
 
+#include "onnx/contractions.h"
 #include "onnx/ops_tables.h"
 
 namespace tilewright::onnx {
@@ -25,37 +26,12 @@ void same_types(Context& c) {
   }
 }
 
-// Vectors count as a row on the left and a column on the right; that dim is left out of the result.
 void convert_matmul(Context& c) {
   same_types(c);
-  TensorId a = c.input(0), b = c.input(1);
-  std::vector<Size> left = c.dims(a), right = c.dims(b);
-  if (left.empty() || right.empty()) c.fail(Code::shape, fmt::format("{} times {}", text_of(left), text_of(right)));
-  bool row = left.size() == 1, column = right.size() == 1;
-  Size k = left.back();
-  if (k != (column ? right[0] : right[right.size() - 2])) {
-    c.fail(Code::shape, fmt::format("{} times {}: the inner extents differ", text_of(left), text_of(right)));
-  }
-  std::vector<Size> left_batch(left.begin(), left.end() - (row ? 1 : 2)),
-      right_batch(right.begin(), right.end() - (column ? 1 : 2));
-  std::vector<Size> axes = broadcast(c, left_batch, right_batch);
-  int batch = static_cast<int>(axes.size());
-  std::vector<Index> batch_axes = axis_indices(batch);
-  std::vector<Index> at_a = broadcast_index(left_batch, axes, batch_axes),
-                     at_b = broadcast_index(right_batch, axes, batch_axes);
-  if (!row) {
-    at_a.push_back(axis_index(static_cast<AxisId>(axes.size())));
-    axes.push_back(left[left.size() - 2]);
-  }
-  auto n = static_cast<AxisId>(axes.size());
-  if (!column) axes.push_back(right.back());
-  auto inner = static_cast<AxisId>(axes.size());
-  axes.push_back(k);
-  at_a.push_back(axis_index(inner));
-  at_b.push_back(axis_index(inner));
-  if (!column) at_b.push_back(axis_index(n));
-  ScalarRef body = binary(Op::mul, c.read(a, at_a), c.read(b, at_b));
-  c.output(0, c.reduce(c.name(), c.dtype(a), axes, body, Reducer::sum, {inner}));
+  const TensorId a = c.input(0), b = c.input(1);
+  const MatrixProduct v = matrix_product_of(c, a, b);
+  const ScalarRef body = binary(Op::mul, c.read(a, v.at_a), c.read(b, v.at_b));
+  c.output(0, c.reduce(c.name(), c.dtype(a), v.axes, body, Reducer::sum, {v.inner}));
 }
 
 void convert_gemm(Context& c) {
@@ -239,6 +215,34 @@ void convert_einsum(Context& c) {
 }
 
 } // namespace
+
+// Vectors count as a row on the left and a column on the right; that dim is left out of the result.
+MatrixProduct matrix_product_of(Context& c, TensorId a, TensorId b) {
+  const std::vector<Size> left = c.dims(a), right = c.dims(b);
+  if (left.empty() || right.empty()) c.fail(Code::shape, fmt::format("{} times {}", text_of(left), text_of(right)));
+  const bool row = left.size() == 1, column = right.size() == 1;
+  const Size k = left.back();
+  if (k != (column ? right[0] : right[right.size() - 2]))
+    c.fail(Code::shape, fmt::format("{} times {}: the inner extents differ", text_of(left), text_of(right)));
+  const std::vector<Size> left_batch(left.begin(), left.end() - (row ? 1 : 2)),
+      right_batch(right.begin(), right.end() - (column ? 1 : 2));
+  MatrixProduct v;
+  v.axes = broadcast(c, left_batch, right_batch);
+  const std::vector<Index> batch_axes = axis_indices(static_cast<int>(v.axes.size()));
+  v.at_a = broadcast_index(left_batch, v.axes, batch_axes);
+  v.at_b = broadcast_index(right_batch, v.axes, batch_axes);
+  auto add = [&](const Size& extent) {
+    v.axes.push_back(extent);
+    return static_cast<AxisId>(v.axes.size()) - 1;
+  };
+  if (!row) v.at_a.push_back(axis_index(v.row = add(left[left.size() - 2])));
+  if (!column) v.column = add(right.back());
+  v.inner = add(k);
+  v.at_a.push_back(axis_index(v.inner));
+  v.at_b.push_back(axis_index(v.inner));
+  if (!column) v.at_b.push_back(axis_index(v.column));
+  return v;
+}
 
 std::vector<Operator> matmul_operators() {
   return {

@@ -22,5 +22,6 @@ std::vector<Operator> select_operators();      // ops_select.cpp: TopK
 std::vector<Operator> counted_operators();     // ops_counted.cpp
 std::vector<Operator> box_operators();         // ops_boxes.cpp
 std::vector<Operator> window_operators();      // ops_window.cpp
+std::vector<Operator> quantised_operators();   // ops_quantised.cpp
 
 } // namespace tilewright::onnx

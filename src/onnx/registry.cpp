@@ -16,7 +16,7 @@ std::vector<Operator> all_rows() {
   for (auto table : {elementwise_operators, activation_operators, shape_operators, slice_operators, gather_operators,
                      scatter_operators, reduce_operators, matmul_operators, conv_operators, pool_operators,
                      norm_operators, attention_operators, resize_operators, select_operators, counted_operators,
-                     box_operators, window_operators}) {
+                     box_operators, window_operators, quantised_operators}) {
     std::vector<Operator> part = table();
     rows.insert(rows.end(), part.begin(), part.end());
   }
@@ -44,6 +44,7 @@ bool takes(std::string_view word, DType d) {
   if (word == "number") return is_integer(d) || takes("float", d);
   if (word == "float") return is_float(d) && bytes_of(d) > 1;
   if (word == "int") return is_integer(d);
+  if (word == "byte") return d == DType::i8 || d == DType::u8;
   if (word == "index") return d == DType::i32 || d == DType::i64;
   return dtype_named(word) == d;
 }
@@ -120,7 +121,7 @@ std::string operator_table() {
       "Made from the importer's operator table; a test compares the two. An operator or an attribute that is\n"
       "not listed is refused by name before anything runs. inputs: a word an input; those of one capital\n"
       "letter have one dtype, `index` is i32 or i64, `number` is float or int, `*` repeats. dtypes: of the inputs\n"
-      "T; `float` is f32, f16, bf16 and f64, `int` is i8, u8, i32 and i64, `all` is both and bool, `f8` is f8e4m3\n"
+      "T; `byte` is i8 and u8, `float` is f32, f16, bf16 and f64, `int` is i8, u8, i32 and i64, `all` is both and bool, `f8` is f8e4m3\n"
       "and f8e5m2.\n\n"
       "| operator | operator sets | inputs | dtypes | notes |\n| --- | --- | --- | --- | --- |\n";
   for (const Operator& o : operators()) {

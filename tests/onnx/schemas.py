@@ -17,7 +17,7 @@ ONNX = {"float": "f32", "float16": "f16", "bfloat16": "bf16", "double": "f64", "
 ALL = set(ONNX.values())
 FLOAT, INT = {"f32", "f16", "bf16", "f64"}, {"i8", "u8", "i32", "i64"}
 F8 = {"f8e4m3", "f8e5m2"}
-WORDS = {"all": FLOAT | INT | {"bool"}, "any": ALL, "number": FLOAT | INT, "float": FLOAT, "int": INT, "index": {"i32", "i64"}, "f8": F8}
+WORDS = {"all": FLOAT | INT | {"bool"}, "any": ALL, "number": FLOAT | INT, "float": FLOAT, "int": INT, "byte": {"i8", "u8"}, "index": {"i32", "i64"}, "f8": F8}
 # Where we take more than the schema says, on purpose.
 WIDER = {
     "Attention attn_mask": "any number may be added",

@@ -17,6 +17,12 @@ Aligned::Aligned(std::size_t size) : bytes(size) {
 
 namespace {
 
+// Elements of packed_type from a panel to the next.
+std::int64_t panel(const k::Kernels& leaf, const ContractLeaf& l) {
+  const std::int64_t depth = l.taps * l.k_extent;
+  return l.integers ? leaf.integer_panel(depth, l.b_type) : depth * leaf.nr;
+}
+
 struct Compiler {
   const k::Kernels& leaf;
   const Program& p;
@@ -113,7 +119,7 @@ struct Compiler {
   // Weights with bytes are packed now; the far axes that b does not have share one packing.
   void pack_weights(const Tensor& t) {
     const std::int64_t panels = (out.n_extent + leaf.nr - 1) / leaf.nr;
-    const std::int64_t each = panels * out.taps * out.k_extent * leaf.nr;
+    const std::int64_t each = panels * panel(leaf, out);
     std::int64_t copies = 1;
     for (RegionAxis a : out.far) {
       const bool has = out.b_strides[a] != 0;
@@ -129,7 +135,7 @@ struct Compiler {
         from += rest % extent(out.far[i]) * out.b_strides[out.far[i]];
         rest /= extent(out.far[i]);
       }
-      leaf.pack_b({.n = out.n_extent,
+      (out.integers ? leaf.pack_integers : leaf.pack_b)({.n = out.n_extent,
                    .k = out.k_extent,
                    .taps = out.taps,
                    .src = t.data.data() + from * static_cast<std::int64_t>(bytes_of(out.b_type)),
@@ -171,12 +177,15 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   out.a_type = in_place[static_cast<std::size_t>(out.a)].dtype;
   out.b_type = in_place[static_cast<std::size_t>(out.b)].dtype;
   out.c_type = stored.dtype;
+  out.integers = byte_type(out.a_type) && byte_type(out.b_type) && p.tensor(s.out).dtype == DType::i32;
+  if (out.integers && out.accumulate) return Refused{"the contract leaf does not stream sums of integers"};
   for (DType t : {out.a_type, out.b_type, out.c_type})
-    if (!leaf_type(t)) return Refused{fmt::format("the contract leaf does not compute {}", name_of(t))};
+    if (!out.integers && !leaf_type(t)) return Refused{fmt::format("the contract leaf does not compute {}", name_of(t))};
   auto steps = epilogue_steps(p, r, nest, statement, maps, in_place);
   if (!steps) return Refused{steps.reason()};
   out.steps = std::move(*steps);
   if (out.steps.size() > most_steps) return Refused{"more than 16 steps behind the contraction"};
+  if (out.integers && !ends_well(out.c_type, out.steps)) return Refused{fmt::format("a sum of integers does not end in {}", name_of(out.c_type))};
   auto strides = [&](const std::vector<Index>& at, int of, const Stored& where) { return strides_of(p, r, of, at, where); };
   const auto a = strides(c->a->at, statement, in_place[static_cast<std::size_t>(out.a)]);
   const auto a2 = strides(c->a->at, statement, copied[static_cast<std::size_t>(out.a)]);
@@ -192,7 +201,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   const bool aligned = !tiled[static_cast<std::size_t>(out.n)] || full_tile[static_cast<std::size_t>(out.n)] % leaf.nr == 0;
   if (weights.kind == Kind::weight && !weights.data.empty() && aligned) comp.pack_weights(weights);
   if (!out.packed)
-    out.pack_bytes = k::packed_elements(leaf, full_tile[static_cast<std::size_t>(out.n)], out.k_extent, out.taps) *
+    out.pack_bytes = (full_tile[static_cast<std::size_t>(out.n)] + leaf.nr - 1) / leaf.nr * panel(leaf, out) *
                      static_cast<std::int64_t>(bytes_of(out.packed_type));
   return std::move(out);
 }
@@ -214,7 +223,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
   call.accumulate = l.accumulate;
   // A turn of a stream reads some rows of each packed panel.
   const std::int64_t first_k = l.packed && l.accumulate && l.k_outer >= 0 ? low[l.k_outer] * l.k_inner * leaf.nr : 0;
-  if (l.packed) call.b_panel = l.taps * l.k_extent * leaf.nr;
+  if (l.packed) call.b_panel = panel(leaf, l);
   if (call.m == 0 || call.n == 0) return;
   call.a_rows = loops.rows(a.strides);
   call.c_rows = loops.rows(l.c_strides);
@@ -231,7 +240,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
       for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
       call.b = l.packed->data + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
     } else {
-      leaf.pack_b({.n = call.n,
+      (l.integers ? leaf.pack_integers : leaf.pack_b)({.n = call.n,
                    .k = call.k,
                    .taps = l.taps,
                    .src = loops.address(l.b, l.b_strides, l.b_type, point),
@@ -243,7 +252,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
                    .dst_type = l.packed_type});
       call.b = pack_to;
     }
-    leaf.contract(call);
+    (l.integers ? leaf.contract_integers : leaf.contract)(call);
   });
 }
 

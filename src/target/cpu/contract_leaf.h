@@ -33,6 +33,7 @@ struct ContractLeaf {
   RegionAxis k_outer = -1;                        // of the merged k axes the first, which alone a stream cuts; -1: none
   std::int64_t k_inner = 1;                       // products in a step of it
   bool accumulate = false;                        // onto c
+  bool integers = false;                          // of eight bits, summed in i32
   std::vector<StepOf> steps;
   std::shared_ptr<const Aligned> packed;          // of a weight: [far axes of b][panels][taps * k][nr]
   std::vector<std::int64_t> packed_far;           // elements a step of each far axis moves in `packed`

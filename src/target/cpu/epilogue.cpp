@@ -56,6 +56,7 @@ struct Matcher {
   const std::vector<Stored>& buffers;
   TensorId source = -1;
   int statement = 0;                                       // whose axes the bodies are over
+  enum class Held { floats, integers, bytes } held = Held::floats;   // bytes: whole numbers of eight bits, as floats
   std::vector<StepOf> steps;
   std::string refusal;
 
@@ -77,8 +78,28 @@ struct Matcher {
       step->a = static_cast<float>(v);
       return true;
     }
+    if (byte_operand(s, step)) return true;
     if (s->op == Op::cast && s->dtype == DType::f32 && s->args[0]->op == Op::read) return operand(s->args[0], step);
     if (s->op != Op::read || (s->dtype != DType::f32 && s->dtype != DType::f16 && s->dtype != DType::bf16)) return no(s);
+    return place(s, step);
+  }
+
+  // f32(q - zero) * scale.
+  bool byte_operand(const ScalarRef& s, StepOf* step) {
+    double scale = 1, zero = 0;
+    ScalarRef x = s;
+    if (x->op == Op::mul && literal(x->args[1], &scale)) x = x->args[0];
+    else if (x->op == Op::mul && literal(x->args[0], &scale)) x = x->args[1];
+    if (x->op != Op::cast || x->dtype != DType::f32) return false;
+    x = x->args[0];
+    if (x->op == Op::sub && x->dtype == DType::i32 && literal(x->args[1], &zero)) x = x->args[0];
+    if (x->op == Op::cast && x->dtype == DType::i32) x = x->args[0];
+    if (x->op != Op::read || (x->dtype != DType::u8 && x->dtype != DType::i8) || std::abs(zero) > 0x1p20) return false;
+    step->a = static_cast<float>(zero), step->b = static_cast<float>(scale);
+    return place(x, step);
+  }
+
+  bool place(const ScalarRef& s, StepOf* step) {
     const Access& a = std::get<Access>(s->leaf);
     if (a.otherwise) return no(s);
     for (std::size_t b = 0; b < nest.buffers.size(); ++b)
@@ -153,10 +174,8 @@ struct Matcher {
     bool matched = false;
     const bool done = idiom(s, &matched);
     if (matched) return done;
-    if (s->op == Op::cast && is_float(s->dtype)) {
-      if (!chain(s->args[0])) return false;
-      return s->dtype == DType::f32 || s->dtype == s->args[0]->dtype ? true : no(s);
-    }
+    if (s->op == Op::cast) return chain(s->args[0]) && (becomes(s->dtype) || no(s));
+    if (s->dtype == DType::i32) return integer_step(s);
     if (s->dtype != DType::f32) return no(s);
     if (s->args.size() == 1) return unary_step(s);
     if (s->args.size() != 2) return no(s);
@@ -166,8 +185,42 @@ struct Matcher {
     return chain(value) && binary_step(s, other, left);
   }
 
+  // The value so far as a number of another type.
+  bool becomes(DType t) {
+    if (t == DType::i8 || t == DType::u8) {
+      if (held != Held::floats || !push(S::round)) return false;
+      steps.back().dtype = t;
+      held = Held::bytes;
+      return true;
+    }
+    if (t == DType::i32) return held != Held::floats;
+    if (!is_float(t)) return false;
+    if (held == Held::integers && (t != DType::f32 || !push(S::to_float))) return false;
+    const bool same = held == Held::floats;
+    held = Held::floats;
+    return t == DType::f32 || same;
+  }
+
+  // Sums: of integers with integers of any kind, of bytes with small numbers, which floats hold.
+  bool integer_step(const ScalarRef& s) {
+    if (s->op != Op::add && s->op != Op::sub) return no(s);
+    const bool left = contains(s->args[0]), right = contains(s->args[1]);
+    if (left == right || (right && s->op == Op::sub)) return no(s);
+    const ScalarRef& other = s->args[left ? 1 : 0];
+    if (!chain(s->args[left ? 0 : 1])) return false;
+    const S op = s->op == Op::add ? S::add : S::sub;
+    double v = 0;
+    if (held == Held::bytes) return is_literal(other, &v) && std::abs(v) < 0x1p20 ? push(op, nullptr, v) : no(s);
+    if (held != Held::integers) return no(s);
+    StepOf step{op, -1, DType::i32, {0, std::vector<std::int64_t>(r.axes.size(), 0)}};
+    if (is_literal(other, &v)) step.whole = static_cast<std::int32_t>(v);
+    else if (other->op != Op::read || other->dtype != DType::i32 || !place(other, &step)) return no(s);
+    steps.push_back(std::move(step));
+    return true;
+  }
+
   bool unary_step(const ScalarRef& s) {
-    static const std::pair<Op, S> menu[] = {{Op::neg, S::neg}, {Op::abs, S::abs}, {Op::sqrt, S::sqrt}, {Op::exp, S::exp},
+    static const std::pair<Op, S> menu[] = {{Op::round, S::rint}, {Op::neg, S::neg}, {Op::abs, S::abs}, {Op::sqrt, S::sqrt}, {Op::exp, S::exp},
                                             {Op::log, S::log}, {Op::tanh, S::tanh}, {Op::erf, S::erf}};
     for (const auto& [op, step] : menu)
       if (s->op == op) return chain(s->args[0]) && push(step);
@@ -191,14 +244,21 @@ struct Matcher {
 
 Or<std::vector<StepOf>> epilogue_steps(const Program& p, const Region& r, const Nest& nest, int from, const std::vector<int>& maps,
                                        const std::vector<Stored>& buffers) {
-  Matcher m{p, r, nest, buffers, p.statement(r.statements[static_cast<std::size_t>(from)])->out, 0, {}, {}};
+  Matcher m{p, r, nest, buffers, p.statement(r.statements[static_cast<std::size_t>(from)])->out, 0, Matcher::Held::floats, {}, {}};
+  if (is_integer(p.tensor(m.source).dtype)) m.held = Matcher::Held::integers;
   for (int i : maps) {
     const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(i)]);
     if (s.guard) return Refused{"a map has a guard"};
     m.statement = i;
     if (!m.contains(s.body) || !m.chain(s.body)) return Refused{m.refusal.empty() ? "a map does not read the value before it" : m.refusal};
+    const DType declared = p.tensor(s.out).dtype, made = s.body->dtype;
+    const bool narrow = declared == DType::i8 || declared == DType::u8;
+    if (declared != made && (narrow || is_float(declared) != is_float(made)) && !m.becomes(declared))
+      return Refused{fmt::format("{} is stored as {}", name_of(made), name_of(declared))};
     m.source = s.out;
   }
+  if (!m.steps.empty() && !maps.empty() && m.steps.back().op == S::round && m.steps.back().dtype == p.tensor(m.source).dtype)
+    m.steps.pop_back();
   return std::move(m.steps);
 }
 

@@ -13,10 +13,12 @@ struct StepOf {
   DType dtype = DType::f32;
   Strides strides;
   float a = 0, b = 0;
+  std::int32_t whole = 0;
 };
 
 // The steps from the value of statement `from` of the region to that of the last of `maps` (positions in the region). Refused
-// with the term that is not in the menu.
+// with the term that is not in the menu. Where `from` is a sum of integers, the steps begin on integers; a last rounding to the
+// type that is stored is the store's.
 Or<std::vector<StepOf>> epilogue_steps(const Program&, const Region&, const Nest&, int from, const std::vector<int>& maps,
                                        const std::vector<Stored>&);
 

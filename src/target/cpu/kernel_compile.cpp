@@ -164,20 +164,20 @@ struct KernelCompiler {
   static std::string step_names(const std::vector<StepOf>& steps) {
     static constexpr const char* names[] = {"add", "sub", "rsub", "mul", "div", "rdiv", "max", "min", "leaky", "elu", "neg", "abs", "square",
                                             "sqrt", "exp", "log", "sigmoid", "silu", "hardsigmoid", "hardswish", "tanh", "erf", "gated_erf",
-                                            "softplus", "round"};
+                                            "softplus", "round", "rint", "to_float"};
     std::string text;
     for (const StepOf& st : steps) text += std::string(text.empty() ? "" : ", ") + names[static_cast<int>(st.op)];
     return text;
   }
 
-  // The fast leaves, with all of the maps or, if their epilogue is not in the menu, with none and the maps interpreted behind.
+  // The fast leaves, with as many of the maps as their epilogue has in its menu, and the others interpreted behind.
   template <class Leaf, class Compile> bool fast(std::vector<Kernel::Step>& to, int i, std::vector<int> maps, Compile compile, std::string* why) {
     std::vector<int> group = maps;
     group.insert(group.begin(), i);
     const std::vector<bool> needed = live(group);
-    for (std::size_t m = 0; m + 1 < group.size(); ++m)
-      if (needed[static_cast<std::size_t>(buffer_of(statement(group[m]).out))]) maps.clear();   // a value between is stored too
-    for (int attempt = 0; attempt < 2; ++attempt) {
+    for (std::size_t m = 0; m < maps.size(); ++m)
+      if (needed[static_cast<std::size_t>(buffer_of(statement(group[m]).out))]) maps.resize(m);  // a value between is stored too
+    for (;; maps.pop_back()) {
       const int last = maps.empty() ? i : maps.back();
       Kernel::Place& result = out.places[static_cast<std::size_t>(buffer_of(statement(last).out))];
       std::vector<int> together = maps;
@@ -195,9 +195,7 @@ struct KernelCompiler {
       }
       *why = made.reason();
       if (maps.empty()) return false;
-      maps.clear();
     }
-    return false;
   }
 
   template <class Step, class Leaf> void add_leaf(std::vector<Kernel::Step>& to, Leaf made, const Points& l) {

@@ -14,6 +14,10 @@ inline constexpr std::size_t most_steps = 16;
 
 inline bool leaf_type(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 
+inline bool byte_type(DType t) { return t == DType::i8 || t == DType::u8; }
+// What the leaves over integers end in: i32 where the steps stay there, else bytes or a float.
+bool ends_well(DType stored, const std::vector<StepOf>&);
+
 struct LeafLoops {
   const std::vector<View>& views;
   const std::vector<std::vector<RegionAxis>>& groups;    // the rows, outermost first

@@ -93,7 +93,7 @@ struct Compiler {
   bool is_identity(const ScalarRef& otherwise) const {
     double v = 0;
     if (!otherwise || !is_literal(otherwise, &v)) return false;
-    if (s.reducer == Reducer::sum) return v == 0;
+    if (s.reducer == Reducer::sum) return v == 0 || (out.integers && std::abs(v) <= 255);
     return std::isinf(v) && (v < 0) == (s.reducer == Reducer::max);
   }
 
@@ -122,6 +122,8 @@ struct Compiler {
       found.push_back(slide);
     }
     out.slides = std::move(found);
+    double outside = 0;
+    if (out.integers && is_literal(data.otherwise, &outside)) out.outside = static_cast<std::int32_t>(outside);
     for (const auto& slide : out.slides) {
       std::vector<Run> runs;
       for (RegionAxis a : taps) runs.push_back({extent(a), a == slide.tap ? 1 : 0});
@@ -138,8 +140,9 @@ struct Compiler {
       out.packed_far.push_back(weights[a] != 0 ? each * copies : 0);
       if (weights[a] != 0) copies *= extent(a);
     }
-    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each) * sizeof(float));
+    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each) * (out.integers ? sizeof(std::int16_t) : sizeof(float)));
     auto* to = reinterpret_cast<float*>(packed->data);
+    auto* to16 = reinterpret_cast<std::int16_t*>(packed->data);
     const auto width = static_cast<std::int64_t>(bytes_of(t.dtype));
     for (std::int64_t n = 0; n < copies; ++n) {
       std::int64_t rest = n, from = weights.offset;
@@ -149,8 +152,11 @@ struct Compiler {
         rest /= extent(out.far[i]);
       }
       for (std::int64_t tap = 0; tap < out.taps; ++tap)
-        for (std::int64_t c = 0; c < out.lane_extent; ++c)
-          *to++ = as_f32(t.data.data() + (from + weight_taps[static_cast<std::size_t>(tap)] + c * weights[lane]) * width, t.dtype);
+        for (std::int64_t c = 0; c < out.lane_extent; ++c) {
+          const std::byte* at = t.data.data() + (from + weight_taps[static_cast<std::size_t>(tap)] + c * weights[lane]) * width;
+          if (!out.integers) *to++ = as_f32(at, t.dtype);
+          else *to16++ = t.dtype == DType::i8 ? static_cast<std::int8_t>(*at) : static_cast<std::int16_t>(static_cast<std::uint8_t>(*at));
+        }
     }
     out.packed = packed;
   }
@@ -180,12 +186,14 @@ Or<WindowLeaf> compile_window(const k::Kernels&, const Program& p, const Region&
   }
   out.a_type = in_place[static_cast<std::size_t>(out.a)].dtype;
   out.c_type = stored.dtype;
-  if (!leaf_type(out.a_type) || !leaf_type(out.c_type)) return Refused{fmt::format("the window leaf does not compute {}", name_of(out.a_type))};
+  out.integers = byte_type(out.a_type) && s.reducer == Reducer::sum && p.tensor(s.out).dtype == DType::i32;
+  if (!out.integers && (!leaf_type(out.a_type) || !leaf_type(out.c_type))) return Refused{fmt::format("the window leaf does not compute {}", name_of(out.a_type))};
   out.reduce = s.reducer == Reducer::max ? k::WindowReduce::max : s.reducer == Reducer::min ? k::WindowReduce::min : k::WindowReduce::sum;
   auto steps = epilogue_steps(p, r, nest, statement, maps, in_place);
   if (!steps) return Refused{steps.reason()};
   out.steps = std::move(*steps);
   if (out.steps.size() > most_steps) return Refused{"more than 16 steps behind the window"};
+  if (out.integers && !ends_well(out.c_type, out.steps)) return Refused{fmt::format("a sum of integers does not end in {}", name_of(out.c_type))};
   const auto a = strides_of(p, r, statement, w->data->at, in_place[static_cast<std::size_t>(out.a)]);
   const auto a2 = strides_of(p, r, statement, w->data->at, copied[static_cast<std::size_t>(out.a)]);
   const auto cc = strides_of(p, r, last, final.at, stored);
@@ -193,7 +201,7 @@ Or<WindowLeaf> compile_window(const k::Kernels&, const Program& p, const Region&
   out.in_place.strides = *a, out.copied.strides = *a2, out.c_strides = *cc;
   const Tensor* weights = w->weights ? &p.tensor(w->weights->tensor) : nullptr;
   if (weights) {
-    if (weights->kind != Kind::weight || weights->data.empty() || !leaf_type(weights->dtype)) return Refused{"the weights are not known before the run"};
+    if (weights->kind != Kind::weight || weights->data.empty() || (out.integers ? !byte_type(weights->dtype) : !leaf_type(weights->dtype))) return Refused{"the weights are not known before the run"};
     Stored rows{weights->dtype, std::vector<std::int64_t>(weights->dims.size(), 1)};
     for (std::size_t d = weights->dims.size(); d-- > 1;) rows.stride[d - 1] = rows.stride[d] * weights->dims[d].constant();
     const auto found = strides_of(p, r, statement, w->weights->at, rows);
@@ -206,7 +214,7 @@ Or<WindowLeaf> compile_window(const k::Kernels&, const Program& p, const Region&
 }
 
 std::int64_t scratch_bytes(const WindowLeaf& l) {
-  return static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8 + 2 * l.taps * 8;
+  return static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8 + 2 * l.taps * 8 + (l.integers ? l.lane_extent * 4 + 8 : 0);
 }
 
 namespace {
@@ -221,6 +229,22 @@ struct Part {
   const std::int64_t* low;
   const std::int64_t* high;
   std::int64_t* table;
+
+  // What the taps that are left out add, by lane.
+  const std::int32_t* beginning(const k::Window& call) const {
+    if (!l.integers || l.outside == 0 || call.taps == l.taps) return nullptr;
+    auto* begin = reinterpret_cast<std::int32_t*>(table + static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit + 2 * l.taps);
+    for (std::int64_t c = 0; c < call.c; ++c) {
+      auto sum = static_cast<std::int32_t>(l.taps - call.taps);
+      if (call.w16) {
+        sum = 0;
+        for (std::int64_t t = 0; t < l.taps; ++t) sum += call.w16[t * l.lane_extent + c];
+        for (std::int64_t t = 0; t < call.taps; ++t) sum -= call.w16[call.weight_offset[t] + c];
+      }
+      begin[c] = sum * l.outside;
+    }
+    return begin;
+  }
 
   void run(std::int64_t taps, const std::int64_t* tap_offset, const std::int64_t* weight_offset) {
     LeafLoops loops{views, l.rows, l.far, l.steps, low, high, table};
@@ -241,9 +265,11 @@ struct Part {
       if (l.packed) {
         std::int64_t from = low[lane];
         for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
-        call.w = reinterpret_cast<const float*>(l.packed->data) + from;
+        if (l.integers) call.w16 = reinterpret_cast<const std::int16_t*>(l.packed->data) + from;
+        else call.w = reinterpret_cast<const float*>(l.packed->data) + from;
       }
-      leaf.window(call);
+      call.begin = beginning(call);
+      (l.integers ? leaf.window_integers : leaf.window)(call);
     });
   }
 };

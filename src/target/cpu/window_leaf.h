@@ -2,7 +2,8 @@
 // rows the axes that the window slides over, taps the reduced axes.
 //
 // Where a window hangs over an edge and the value outside is the reducer's identity, nothing is copied: the rows are cut where the
-// set of taps inside changes (two or three cuts an edge), and each part is called with its taps.
+// set of taps inside changes (two or three cuts an edge), and each part is called with its taps. Sums of integers begin with what
+// the taps outside add, which is known: the value there times their weights.
 #pragma once
 #include "target/cpu/contract_leaf.h"
 
@@ -23,7 +24,9 @@ struct WindowLeaf {
   std::vector<Slide> slides;
   std::vector<std::vector<std::int64_t>> tap_index; // [slide][tap]: the value of the slide's tap axis
   std::vector<StepOf> steps;
-  std::shared_ptr<const Aligned> packed;          // weights as f32 [far axes of the weights][taps][lanes], or null
+  std::shared_ptr<const Aligned> packed;          // weights as f32, of integers as i16 [far axes of the weights][taps][lanes], or null
+  bool integers = false;                          // of eight bits, summed in i32
+  std::int32_t outside = 0;                       // of integers: what is read where the data end
   std::vector<std::int64_t> packed_far;
   std::int64_t row_limit = 0;
 };

@@ -56,6 +56,15 @@ template <class F> TW_INLINE void over_tile(const Tile& t, F&& f) {
 // Elements of an operand beside one row of the tile, as f32.
 inline void operand_row(const EpilogueStep& s, const Tile& t, int r, float* to) {
   const std::int64_t from = row_at(s.rows, t.row + r) + t.column * s.column;
+  if (s.dtype == DType::u8 || s.dtype == DType::i8) {
+    const auto* p = static_cast<const std::uint8_t*>(s.operand) + from;
+    const bool is_signed = s.dtype == DType::i8;
+    for (int i = 0; i < t.columns; ++i) {
+      const std::uint8_t v = p[i * s.column];
+      to[i] = (static_cast<float>(is_signed ? static_cast<std::int8_t>(v) : v) - s.a) * s.b;
+    }
+    return;
+  }
   for_storage(
       s.dtype, [&](auto* type) __attribute__((always_inline)) {
         const auto* p = static_cast<decltype(type)>(const_cast<void*>(s.operand)) + from;
@@ -84,6 +93,21 @@ template <class F> TW_INLINE void with_operand(const EpilogueStep& s, const Tile
     for (int i = 0; i < t.width; i += lanes) store(f(load(x + i), load(row + i)), x + i);
   }
 }
+
+// To a whole number, half to even.
+TW_INLINE V nearest(V x) {
+  if constexpr (scalar_vectors) return hn::Set(D(), rintf(hn::GetLane(x)));
+  return hn::Round(x);
+}
+
+// As a cast to an integer type does it: cut off, within the type; NaN is 0.
+TW_INLINE VI to_whole(V x, float low, float high) {
+  const D d;
+  const V kept = hn::Min(hn::Max(x, hn::Set(d, low)), hn::Set(d, high));
+  return hn::ConvertTo(DI(), hn::IfThenElseZero(hn::Eq(x, x), kept));
+}
+TW_INLINE float least_of(DType byte) { return byte == DType::u8 ? 0.0f : -128.0f; }
+TW_INLINE float most_of(DType byte) { return byte == DType::u8 ? 255.0f : 127.0f; }
 
 TW_INLINE V hard_sigmoid(V x, float a, float b) {
   const D d;
@@ -141,7 +165,11 @@ HWY_NOINLINE void apply_step(const EpilogueStep& s, const Tile& t) {
   case StepOp::gated_erf: return TW_UNARY(hn::Mul(x, normal_share(x)));
   case StepOp::softplus: return TW_UNARY(softplus(x));
   case StepOp::round:
+    if (s.dtype == DType::u8 || s.dtype == DType::i8)
+      return TW_UNARY(hn::ConvertTo(D(), to_whole(x, least_of(s.dtype), most_of(s.dtype))));
     return s.dtype == DType::f16 ? round_tile<F16>(t) : s.dtype == DType::bf16 ? round_tile<Bf16>(t) : void();
+  case StepOp::rint: return TW_UNARY(nearest(x));
+  case StepOp::to_float: return; // of sums of integers: done by their own ending
   }
 }
 
@@ -155,9 +183,7 @@ struct Output {
   std::int64_t column; // stride
 };
 
-// Applies all steps and stores the tile.
-HWY_NOINLINE void finish_tile(const Tile& t, const Epilogue& epilogue, const Output& out) {
-  for (int i = 0; i < epilogue.count; ++i) apply_step(epilogue.steps[i], t);
+inline void store_tile(const Tile& t, const Output& out) {
   for_storage(
       out.dtype, [&](auto* type) __attribute__((always_inline)) {
         for (int r = 0; r < t.rows; ++r) {
@@ -172,6 +198,12 @@ HWY_NOINLINE void finish_tile(const Tile& t, const Epilogue& epilogue, const Out
             for (int i = 0; i < t.columns; ++i) narrow(x[i], p + i * out.column);
         }
       });
+}
+
+// Applies all steps and stores the tile.
+[[maybe_unused]] HWY_NOINLINE void finish_tile(const Tile& t, const Epilogue& epilogue, const Output& out) {
+  for (int i = 0; i < epilogue.count; ++i) apply_step(epilogue.steps[i], t);
+  store_tile(t, out);
 }
 
 } // namespace

@@ -15,6 +15,13 @@ extern const Kernels table;
 namespace avx512 {
 extern const Kernels table;
 }
+// Only the leaves over integers differ.
+namespace avx512vnni {
+void contract_integers(const Contract&);
+void pack_integers(const PackB&);
+std::int64_t integer_panel(std::int64_t depth, DType b);
+void window_integers(const Window&);
+} // namespace avx512vnni
 #endif
 #ifdef TILEWRIGHT_KERNELS_NEON
 namespace neon {
@@ -24,12 +31,26 @@ extern const Kernels table;
 
 namespace {
 
+#ifdef TILEWRIGHT_KERNELS_X86
+const Kernels& vnni_table() {
+  static const Kernels table = [] {
+    Kernels t = avx512::table;
+    t.contract_integers = avx512vnni::contract_integers;
+    t.pack_integers = avx512vnni::pack_integers;
+    t.integer_panel = avx512vnni::integer_panel;
+    t.window_integers = avx512vnni::window_integers;
+    return t;
+  }();
+  return table;
+}
+#endif
+
 const Kernels* compiled(Isa isa) {
   switch (isa) {
   case Isa::base: return &base::table;
 #ifdef TILEWRIGHT_KERNELS_X86
   case Isa::avx2: return &avx2::table;
-  case Isa::avx512: return &avx512::table;
+  case Isa::avx512: return cpu_features().vnni ? &vnni_table() : &avx512::table;
 #endif
 #ifdef TILEWRIGHT_KERNELS_NEON
   case Isa::neon: return &neon::table;
@@ -52,6 +73,17 @@ std::vector<Isa> available_isas() {
 const Kernels& kernels_for(Isa isa) {
   TW_ASSERT(available(isa));
   return *compiled(isa);
+}
+
+std::vector<const Kernels*> available_tables() {
+  std::vector<const Kernels*> tables;
+  for (Isa isa : available_isas()) {
+    tables.push_back(&kernels_for(isa));
+#ifdef TILEWRIGHT_KERNELS_X86
+    if (isa == Isa::avx512 && tables.back() != &avx512::table) tables.push_back(&avx512::table);
+#endif
+  }
+  return tables;
 }
 
 void run(const Kernels& leaf, const VectorCode& code, const Frame& frame) {

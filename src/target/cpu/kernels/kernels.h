@@ -24,6 +24,11 @@ struct Kernels {
   void (*contract)(const Contract&);
   void (*pack_b)(const PackB&);
   void (*window)(const Window&);
+  // Over integers of eight bits; only the outermost of packed bytes is the caller's business.
+  void (*contract_integers)(const Contract&);
+  void (*pack_integers)(const PackB&);
+  std::int64_t (*integer_panel)(std::int64_t depth, DType b); // bytes of nr columns of taps * k = depth elements
+  void (*window_integers)(const Window&);
   void (*run)(const CodeView&, const Frame&); // called through run(leaf, code, frame)
   void (*copy)(const Copy&);
   void (*fill)(const Fill&);
@@ -33,7 +38,8 @@ struct Kernels {
 // Which tables there are is decided by machine/isa.h (what this CPU runs) and by the build (what was compiled).
 bool available(Isa);
 std::vector<Isa> available_isas(); // best first, always ends in base
-const Kernels& kernels_for(Isa);   // which must be available
+const Kernels& kernels_for(Isa);   // which must be available; with VNNI where this CPU has it
+std::vector<const Kernels*> available_tables(); // those of all of them, and the ones without VNNI
 
 // Elements of the buffer that pack_b fills.
 inline std::int64_t packed_elements(const Kernels& leaf, std::int64_t n, std::int64_t k, std::int64_t taps = 1) {

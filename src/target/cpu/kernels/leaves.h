@@ -12,8 +12,10 @@
 //   contract{.m = 112, .n = 64, .k = 32, .taps = 9, .a = &x[y][0][0], .a_rows = {32}, .tap_offset = {(i*W + j)*32 ...},
 //            .b = packed, .c = &out[y][0][0], .c_rows = {64}, .epilogue = {bias, max(0)}}
 //
-// Everything is computed in fp32. A, B, C and operands of the epilogue may be stored as f32, f16 or bf16. Leaves do not
-// throw, do not allocate, and never touch an element that the sums above do not name.
+// Everything is computed in fp32. A, B, C and operands of the epilogue may be stored as f32, f16 or bf16. The same two
+// over integers (contract_integers, window_integers): A and B of i8 or u8, sums exact in i32, which stay so (C of i32) or
+// become floats on their way through the epilogue (C of i8, u8 or a float). Leaves do not throw, do not allocate, and
+// never touch an element that the sums above do not name.
 #pragma once
 #include "support/dtype.h"
 #include <cstdint>
@@ -54,16 +56,20 @@ enum class StepOp : std::uint8_t {
   erf,         // erf(x)
   gated_erf,   // x * 0.5 * (1 + erf(x / sqrt(2)))
   softplus,    // log(1 + exp(x))
-  round        // to the storage type `dtype` (f16 or bf16) and back: a rounding point
+  round,       // to the storage type `dtype` (f16, bf16, i8 or u8) and back: a rounding point
+  rint,        // to a whole number, half to even
+  to_float     // of sums of integers: i32 to f32; before it add and sub, of i32; everything behind it is of floats
 };
 
 struct EpilogueStep {
   StepOp op = StepOp::add;
   const void* operand = nullptr; // null: the constant a
-  DType dtype = DType::f32;      // of the operand (f32, f16, bf16), or the type of a round
+  DType dtype = DType::f32;      // of the operand (f32, f16, bf16; i32 before to_float), or the type of a round. Of i8 and u8
+                                 // the operand's element v is (v - a) * b
   Rows rows = {};                // stride 0: the same for all rows (a bias)
   std::int64_t column = 1;       // stride along columns; 0: one value a row
   float a = 0, b = 0;
+  std::int32_t whole = 0; // the constant of a step before to_float
 };
 
 struct Epilogue {
@@ -81,7 +87,7 @@ struct Contract {
   const std::int64_t* tap_offset = nullptr; // [taps]; null: all 0
   const void* b = nullptr;                  // packed by pack_b, same taps and k; the first panel of this block
   DType b_type = DType::f32;                // as packed
-  std::int64_t b_panel = 0;                 // elements from a panel to the next; 0: taps * k * nr
+  std::int64_t b_panel = 0;                 // elements (of integers: bytes) from a panel to the next; 0: as packed
   void* c = nullptr;
   DType c_type = DType::f32;
   Rows c_rows = {};
@@ -92,7 +98,7 @@ struct Contract {
 
 // Packs B[t, k, n] = src[tap_offset[t] + k * b_k + n * b_n] into panels [ceil(n / nr)][taps * k][nr] with zeros after
 // n, where nr is the table's. A block may start at any panel: advance the pointer by panels * taps * k * nr. An aligned
-// (64 bytes) dst is faster.
+// (64 bytes) dst is faster. pack_integers makes panels of Kernels::integer_panel bytes; its dst_type is src_type.
 struct PackB {
   std::int64_t n = 0, k = 0, taps = 1;
   const void* src = nullptr;
@@ -113,6 +119,8 @@ struct Window {
   Rows a_rows = {};
   const std::int64_t* tap_offset = nullptr;    // [taps]
   const float* w = nullptr;                    // null: no weights; only of sums
+  const std::int16_t* w16 = nullptr;           // the same of integers
+  const std::int32_t* begin = nullptr;         // of integers: what each channel's sum begins with; null: 0
   std::int64_t w_t = 0;                        // W[t * w_t + c]
   const std::int64_t* weight_offset = nullptr; // [taps], instead of t * w_t: windows at an edge skip taps
   void* out = nullptr;
