@@ -202,7 +202,12 @@ bool run(cuda::Device& device, const Made& k, bool check, bool time) {
     const double seconds = seconds_of(device, k, at);
     timing = fmt::format("{:9.2f} us (predicted {:.1f}) {:7.1f} TFLOP/s", seconds * 1e6, k.c.predicted * 1e6, 2e-12 * multiply_adds(k.c) / seconds);
   }
-  if (!check && !time) device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]), device.synchronise();
+  if (!check && !time) {
+    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
+    device.synchronise();
+    const Cost moved = cost(*k.c.program, k.c.region, k.c.schedule, machine_named("h200"));
+    timing = fmt::format("moves {} bytes, at least {}", moved.loaded + moved.stored, moved.compulsory);
+  }
   device.release_memory();
   std::printf("%-28s %-14s %s  %s\n", k.c.name.c_str(), verdict.c_str(), timing.c_str(), facts(k).c_str());
   std::fflush(stdout);

@@ -95,7 +95,7 @@ struct Copies : KernelText {
 
   // ---- pieces whose places are computed once, before the loop that streams them
 
-  struct Prepared { int loop = -1; std::int64_t forward = 0, step = 0; bool conditional = false; };
+  struct Prepared { int loop = -1; std::int64_t forward = 0, step = 0, from_step = -1; bool conditional = false; };   // from_step: of whole rows, else -1
   std::map<TensorId, Prepared> prepared{};
 
   // Where every iteration moves all pieces by the same distance, and a thread's next piece lies a fixed distance behind.
@@ -104,7 +104,8 @@ struct Copies : KernelText {
     const auto inner = static_cast<std::size_t>(b.at->order.back());
     const std::int64_t a_row = b.extent[inner] / n.width, rows = a_row > 0 ? s.threads / a_row : 0;
     if (n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || n.rounds > 16 || b.at->order.size() < 2 || s.threads % a_row || (b.at->swizzled && rows % 8)) return;
-    Prepared ready{loop, 0, rows * where.at(b.tensor).stride[static_cast<std::size_t>(b.at->order[b.at->order.size() - 2])], false};
+    const auto outer = static_cast<std::size_t>(b.at->order[b.at->order.size() - 2]);
+    Prepared ready{loop, 0, rows * where.at(b.tensor).stride[outer], -1, false};
     std::vector<std::int64_t> dims;
     for (std::size_t d = 0; d < b.extent.size(); ++d) dims.push_back(dim(b.tensor, d));
     const auto stride = dense_strides(dims, layouts[static_cast<std::size_t>(b.tensor)]);
@@ -119,6 +120,21 @@ struct Copies : KernelText {
         }
     }
     const std::string name = tensor(b.tensor);
+    bool flat = !ready.conditional && b.box[outer].step == 1;      // one row behind the other, in the tensor too
+    for (std::size_t i = 0; i + 2 < b.at->order.size(); ++i) flat &= b.extent[static_cast<std::size_t>(b.at->order[i])] == 1;
+    if (flat) {
+      ready.from_step = rows * stride[outer];
+      line(fmt::format("int from_{0}, to_{0};", name));
+      line("{");
+      ++depth;
+      line("unsigned rest = threadIdx.x;");
+      const Piece piece = name_piece(b, n, loop);
+      line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, piece.from, piece.to));
+      --depth;
+      line("}");
+      prepared[b.tensor] = ready;
+      return;
+    }
     line(fmt::format("int from_{}[{}], to_{} = 0;", name, n.rounds, name));
     open_pieces(b, n, "pieces of");
     const Piece piece = name_piece(b, n, loop);
@@ -130,7 +146,8 @@ struct Copies : KernelText {
   void load_prepared(const Buffer& b) {
     const Prepared& ready = prepared.at(b.tensor);
     const Pieces n = pieces_of(b);
-    const std::string name = tensor(b.tensor), from = fmt::format("from_{}[round]", name);
+    const std::string name = tensor(b.tensor);
+    const std::string from = ready.from_step < 0 ? fmt::format("from_{}[round]", name) : fmt::format("from_{} + round * {}", name, ready.from_step);
     const std::int64_t bytes = n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
     line("#pragma unroll");
     line(fmt::format("for (int round = 0; round < {}; ++round)  // load {}", n.rounds, p.tensor(b.tensor).name));
