@@ -175,6 +175,8 @@ struct Counter {
         opened.push_back(l->buffer);
       } else if (const Store* st = std::get_if<Store>(&n.op)) {
         out.stored[buffer(st->buffer).tensor] += bytes(buffer(st->buffer));
+      } else if (const Init* i = std::get_if<Init>(&n.op)) {
+        if (buffer(i->buffer).inner) open(i->buffer);        // a state may be read before a share is added to it
       } else if (const Compute* c = std::get_if<Compute>(&n.op)) {
         compute(*c);
       }
@@ -193,7 +195,7 @@ std::int64_t Counted::total() const {
 }
 
 Counted count(const Program& p, const Nest& nest, bool points) {
-  Counter c{p, nest, points, {}, Point(static_cast<std::size_t>(nest.variables) + 2, 0), std::vector<Seen>(nest.buffers.size())};
+  Counter c{program_of(p, nest), nest, points, {}, Point(static_cast<std::size_t>(nest.variables) + 2, 0), std::vector<Seen>(nest.buffers.size())};
   c.block(nest.body);
   return std::move(c.out);
 }

@@ -41,6 +41,8 @@ struct ExplainArguments : Common {
   std::string kernel; // number or part of a name; empty: all
 };
 
+struct DeriveArguments : Common {};
+
 struct VerifyArguments : Common {
   InputArguments in;
   std::string against = "reference";
@@ -56,7 +58,7 @@ struct BenchArguments : Common {
 };
 
 using Arguments =
-    std::variant<RunArguments, PlanArguments, ExplainArguments, VerifyArguments, BenchArguments, DeviceOptions>;
+    std::variant<RunArguments, PlanArguments, ExplainArguments, DeriveArguments, VerifyArguments, BenchArguments, DeviceOptions>;
 
 // None where help or the version was asked for; `text` is it. Error(option) for a line that makes no sense.
 std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std::string& text);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "law/permute.h"
+#include "law/stream.h"
 
 namespace tilewright {
 
@@ -96,24 +97,12 @@ Laws laws(const Program& p, const Region& r, RegionAxis axis) {
   const std::string& name = r.names[static_cast<std::size_t>(axis)];
   const bool parallel = role.reducer == Reducer::none;
   const std::string reduced = fmt::format("{} is reduced with {}", name, name_of(role.reducer));
-  // Statements over the axis whose body uses a result reduced over the same axis: a stream would have to be derived.
-  std::string dependent;
-  for (std::size_t i = 0; i < r.statements.size() && dependent.empty(); ++i)
-    for_each_access(*p.statement(r.statements[i]), [&](const Access& a) {
-      for (std::size_t j = 0; j < i; ++j) {
-        const Statement& producer = *p.statement(r.statements[j]);
-        if (producer.out != a.tensor) continue;
-        for (AxisId x : producer.reduced)
-          if (plain_axis(r.image[j][static_cast<std::size_t>(x)]) == axis)
-            for (const Index& image : r.image[i])
-              if (mentions_axis(image, axis)) dependent = p.tensor(producer.out).name;
-      }
-    });
   Laws l{true, true, true, true, true, true};
   if (!parallel) l.tile = refused(reduced + ": tiles hold partial results (split it)");
   if (parallel) l.split = refused(name + " is not reduced");
   if (parallel) l.stream = refused(name + " is not reduced");
-  else if (!dependent.empty()) l.stream = refused(fmt::format("{} is reduced over {} and read along it again", dependent, name));
+  else if (needs_stream(p, r, axis))
+    if (const auto derived = derive_stream(p, r, axis); !derived) l.stream = refused(derived.reason());
   if (!role.windowed) l.walk = refused(name + " slides over nothing: neighbouring tiles share no element");
   if (const auto permuted = permutable(p, r, axis); !permuted) l.permute = refused(permuted.reason());
   l.bucket = bucketable(p, r, axis);

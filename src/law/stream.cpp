@@ -417,6 +417,19 @@ struct Deriver {
     }
   }
 
+  // What follows, or is followed, lives through the turns as it is held.
+  void check_types() {
+    std::set<TensorId> held;
+    for (const Stream::State& st : out.state) {
+      if (st.corrected >= 0) held.insert(st.tensor);
+      held.insert(st.statistics.begin(), st.statistics.end());
+    }
+    for (const Stream::Kept& k : out.kept) held.insert(k.statistic);
+    for (TensorId t : held)
+      if (p().tensor(t).dtype != held_as(p(), at(writer_of(t))))
+        throw Refused{fmt::format("{} is {}, and would be rounded in every turn", name(t), name_of(p().tensor(t).dtype))};
+  }
+
   bool carries_any(StatementId id) {
     bool any = false;
     for_each_access(at(id), [&](const Access& a) { any = any || lineage->carries(at(id), a.tensor); });
@@ -451,6 +464,7 @@ struct Deriver {
     find_means();
     lineage = std::make_unique<Lineage>(p(), out.region.statements, reductions);
     for (std::size_t i = 0; i < out.state.size(); ++i) follow(out.state[i].reduction);      // grows as derivatives are added
+    check_types();
     std::set<StatementId> done;
     order(own, done);
     std::set<TensorId> looped;

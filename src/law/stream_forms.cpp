@@ -396,6 +396,34 @@ void gathers_as_sums(Program& p) {
     }
 }
 
+// Sums and extremes that others follow, or that follow others, are held as they are accumulated; what they are declared as, a map
+// behind them rounds to.
+void widen_states(Program& p) {
+  std::set<TensorId> states;
+  const Lineage lineage(p);
+  for (const auto& node : p.nodes) {
+    const Statement* s = std::get_if<Statement>(&node);
+    if (!s || s->reduced.empty()) continue;
+    const ReadThrough seen = read_through(lineage, *s);
+    if (seen.statistics.empty() || !seen.refused.empty()) continue;
+    states.insert(seen.statistics.begin(), seen.statistics.end());
+    states.insert(s->out);
+  }
+  Builder build(p);
+  decltype(p.nodes) nodes;
+  for (auto& node : p.nodes) {
+    const Statement* s = std::get_if<Statement>(&node);
+    if (!s || s->reduced.empty() || is_pair(s->reducer) || !states.count(s->out) || held_as(p, *s) == p.tensor(s->out).dtype) {
+      nodes.push_back(std::move(node));
+      continue;
+    }
+    TakenApart t = take_apart(build, *s);
+    nodes.emplace_back(std::move(t.sum));
+    nodes.emplace_back(std::move(t.map));
+  }
+  p.nodes = std::move(nodes);
+}
+
 // What keeps an axis that it needs statistics over ends no loop: softmax alone. Told for results that leave the program.
 void tell_kept(const Program& p, std::vector<StreamRefusal>& refusals) {
   const Lineage lineage(p);
@@ -420,6 +448,7 @@ void tell_kept(const Program& p, std::vector<StreamRefusal>& refusals) {
 
 Program stream_forms(Program p, std::vector<StreamRefusal>* refusals) {
   gathers_as_sums(p);
+  widen_states(p);
   auto lineage = std::make_unique<Lineage>(p);
   Builder build(p);
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {

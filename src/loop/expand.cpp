@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include "law/stream.h"
 #include "loop/nest.h"
 
 namespace tilewright {
@@ -17,6 +19,7 @@ struct Expander {
   std::vector<Transfer> moves;
   std::vector<std::vector<Span>> axis_ranges;      // a statement of the region
   std::vector<Depth> places;
+  std::vector<std::size_t> sequence;               // of the statements, in the order in which they run
   int grid = 0;                                    // tile steps
 
   // The extent of a span when every tile is full.
@@ -61,6 +64,7 @@ struct Expander {
       std::vector<Span> box;
       for (std::size_t d = 0; d < st.at.size(); ++d) box.push_back(hull(st.at[d], axis_ranges[i], p.tensor(st.out).dims[d]));
       const bool inner = std::find(bound.inner.begin(), bound.inner.end(), st.out) != bound.inner.end();
+      if (buffer_of.count(st.out)) continue;       // a sum is corrected where it is held
       add_buffer(st.out, st.reduced.empty() ? p.tensor(st.out).dtype : compute_type(st.body->dtype), std::move(box), inner);
     }
   }
@@ -92,7 +96,7 @@ struct Expander {
   std::vector<bool> behind_loop(int depth) const {
     std::vector<bool> behind(r.statements.size(), false);
     std::set<TensorId> made;
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    for (std::size_t i : sequence) {
       const Statement& st = *p.statement(r.statements[i]);
       for_each_access(st, [&](const Access& a) { behind[i] = behind[i] || made.count(a.tensor) > 0; });
       if (behind[i] || places[i].points > depth) made.insert(st.out);
@@ -101,7 +105,7 @@ struct Expander {
   }
 
   void statements(Block& block, int depth, const std::vector<bool>& behind, bool wanted) const {
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    for (std::size_t i : sequence) {
       if (places[i].points != depth || behind[i] != wanted) continue;
       const Statement& st = *p.statement(r.statements[i]);
       if (!st.reduced.empty() && places[i].result == depth) block.push_back({Init{buffer_of.at(st.out), st.reducer}, {}});
@@ -132,23 +136,55 @@ struct Expander {
     return block;
   }
 
-  void run() {
+  void prepare() {
     nest.variables = static_cast<int>(2 * s.steps.size());
     for (std::size_t i = 0; i < r.statements.size(); ++i) axis_ranges.push_back(ranges(p, r, s, static_cast<int>(i)));
     while (grid < static_cast<int>(s.steps.size()) && s.steps[static_cast<std::size_t>(grid)].how == AxisStep::How::tile) ++grid;
     places = depths(p, r, s);
-    moves = transfers(p, r, s);
     make_buffers();
-    nest.body = level(0);
   }
 };
 
 }  // namespace
 
+namespace {
+
+// What a turn runs stands in its loop, also what keeps and corrects; a state is complete behind it.
+void place_in_turns(const Stream& stream, int loop, Expander& e) {
+  for (const auto* list : {&stream.ahead, &stream.turn, &stream.finish})
+    for (StatementId id : *list) {
+      const auto i = static_cast<std::size_t>(stream.region.position(id));
+      e.sequence.push_back(i);
+      if (list != &stream.turn) continue;
+      const Stream::State* state = stream.state_of(stream.program.statement(id)->out);
+      e.places[i] = {state && state->reduction == id ? loop : loop + 1, loop + 1};
+    }
+}
+
+}  // namespace
+
 Nest expand(const Program& p, const Region& r, const Schedule& s, std::string name) {
-  Expander e{p, r, s, {}, {}, {}, {}, {}, 0};
+  const int loop = followed_loop(p, r, s);
+  std::optional<Stream> stream;
+  if (loop >= 0) {
+    auto derived = derive_stream(p, r, s.steps[static_cast<std::size_t>(loop)].axis);
+    TW_ASSERT(static_cast<bool>(derived));
+    stream = std::move(*derived);
+  }
+  Expander e{stream ? stream->program : p, stream ? stream->region : r, s, {}, {}, transfers(p, r, s), {}, {}, {}, 0};
   e.nest.name = std::move(name);
-  e.run();
+  e.prepare();
+  if (stream) {
+    place_in_turns(*stream, loop, e);
+  } else {
+    e.sequence.resize(r.statements.size());
+    std::iota(e.sequence.begin(), e.sequence.end(), std::size_t{0});
+  }
+  e.nest.body = e.level(0);
+  if (stream) {
+    e.nest.program = std::make_shared<const Program>(stream->program);
+    e.nest.region = std::make_shared<const Region>(stream->region);
+  }
   return std::move(e.nest);
 }
 

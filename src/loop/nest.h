@@ -9,9 +9,16 @@
 //     map z = max(acc + b, 0)
 //     store z
 //
+// A sum that follows a statistic along the stream is corrected in its own buffer before a turn's share is added:
+//
+//   for x0, x1 in tiles(0, 4096, 64) seq:
+//     contract S;  map m_was = m;  reduce m;  map E = exp(S - m)
+//     map O_1 = O_1 * exp(m_was - m);  contract O_1 += E * V
+//
 // Buffers are windows of tensors: a read T[index] inside a compute is served by the buffer that holds T's box there. Whether a
 // buffer is a copy or the tensor in place is the target's business, unless `packed` asks for a copy.
 #pragma once
+#include <memory>
 #include <variant>
 
 #include "schedule/schedule.h"
@@ -68,7 +75,13 @@ struct Nest {
   std::vector<TensorId> inputs, outputs;
   Block body;
   int variables = 0;
+  // Where sums follow their statistics along a stream: the program and region that the statements here are of, the planned ones with
+  // the maps that keep and correct. Null: they are the planned ones.
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Region> region;
 };
+inline const Program& program_of(const Program& planned, const Nest& n) { return n.program ? *n.program : planned; }
+inline const Region& region_of(const Region& planned, const Nest& n) { return n.region ? *n.region : planned; }
 
 Nest expand(const Program&, const Region&, const Schedule&, std::string name);      // fixed sizes only
 // Adds the barriers that buffers in scratch need, and rings: a loop whose operands have several stages issues the copies of a later

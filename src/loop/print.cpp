@@ -66,7 +66,7 @@ struct Printer {
 }  // namespace
 
 std::string print(const Program& p, const Region& r, const Schedule& s, const Nest& nest) {
-  Printer printer{p, r, s, nest, {}};
+  Printer printer{program_of(p, nest), region_of(r, nest), s, nest, {}};
   printer.line(0, "kernel " + nest.name);
   printer.block(nest.body, 1);
   return printer.out;

@@ -110,7 +110,7 @@ struct Orderer {
 
 Nest specialise(const Program& p, const Nest& nest) {
   Nest out = nest;
-  out.body = Orderer{p, nest, {}, {}}.block(nest.body);
+  out.body = Orderer{program_of(p, nest), nest, {}, {}}.block(nest.body);
   return out;
 }
 

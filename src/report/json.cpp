@@ -165,6 +165,26 @@ std::string explain_json(const Plan& plan, const cpu::Executable* executable, in
   return written({{"kernels", kernels}, {"text", explain(plan, executable)}}, indent);
 }
 
+std::string streams_json(const Program& p, const std::vector<Stream>& streams, const std::vector<StreamRefusal>& refusals, int indent) {
+  static constexpr const char* anchors[] = {"none", "running", "chunk"};
+  Json list = Json::array(), refused = Json::array();
+  for (const Stream& s : streams) {
+    const StreamText t = text_of(s);
+    Json states = Json::array();
+    for (std::size_t i = 0; i < s.state.size(); ++i) {
+      Json follows = Json::array();
+      for (TensorId f : s.state[i].statistics) follows.push_back(s.program.tensor(f).name);
+      states.push_back({{"name", s.program.tensor(s.state[i].tensor).name},
+                        {"type", name_of(s.program.tensor(s.state[i].tensor).dtype)},
+                        {"anchor", anchors[static_cast<int>(s.state[i].anchor)]},
+                        {"follows", follows}});
+    }
+    list.push_back({{"axis", t.axis}, {"state", states}, {"init", t.init}, {"step", t.step}, {"finish", t.finish}, {"merge", t.merge}});
+  }
+  for (const StreamRefusal& r : refusals) refused.push_back({{"tensor", r.tensor}, {"axis", r.axis}, {"reason", r.reason}});
+  return written({{"program", print(p)}, {"streams", list}, {"refused", refused}}, indent);
+}
+
 std::string tensors_json(const Program& p, const std::vector<TensorId>& ids) {
   Json list = Json::array();
   for (TensorId id : ids) {

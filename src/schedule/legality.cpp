@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "law/stream.h"
 #include "schedule/schedule.h"
 
 namespace tilewright {
@@ -12,7 +13,9 @@ bool is_constant_range(const Span& s) { return s.low.terms.empty() && s.high.ter
 
 // What is complete only behind a loop cannot be read inside it, and what is made anew in each of its turns not outside.
 void check_order(const Program& p, const Region& r, const Schedule& s, const std::vector<Depth>& places, std::vector<Refusal>& list) {
+  const int followed = followed_loop(p, r, s);
   for (int loop = 0; loop < static_cast<int>(s.steps.size()); ++loop) {
+    if (loop == followed) continue;
     std::set<TensorId> behind, within;
     for (std::size_t i = 0; i < r.statements.size(); ++i) {
       const Statement& st = *p.statement(r.statements[i]);
@@ -76,7 +79,13 @@ void check_stores(const Program& p, const Region& r, const Schedule& s, std::vec
 
 }  // namespace
 
-std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule& s, const Machine&) {
+int followed_loop(const Program& p, const Region& r, const Schedule& s) {
+  for (std::size_t i = 0; i < s.steps.size(); ++i)
+    if (s.steps[i].how == AxisStep::How::stream && needs_stream(p, r, s.steps[i].axis)) return static_cast<int>(i);
+  return -1;
+}
+
+std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule& s, const Machine& m) {
   using Rule = Refusal::Rule;
   std::vector<Refusal> list;
   std::set<RegionAxis> seen;
@@ -96,6 +105,12 @@ std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule&
       if (!l.stream) list.push_back({Rule::not_streamed, 0, 0, l.stream.reason()});
     }
   }
+  const auto streams = std::count_if(s.steps.begin(), s.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::stream; });
+  if (const int loop = followed_loop(p, r, s); loop >= 0 && list.empty()) {
+    const std::string& name = r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(loop)].axis)];
+    if (streams > 1) list.push_back({Rule::two_streams, 1, streams, name});
+    if (m.target != Target::cpu) list.push_back({Rule::not_streamed, 0, 0, fmt::format("sums follow their statistics along {}, which only kernels for a CPU do", name)});
+  }
   if (list.empty()) check_stores(p, r, s, list);
   return list;
 }
@@ -109,6 +124,7 @@ std::string text(const Refusal& refusal) {
     case Rule::repeated_axis: return fmt::format("{} has more than one step", refusal.where);
     case Rule::tile_after_stream: return fmt::format("tile of {} stands inside a stream", refusal.where);
     case Rule::incomplete: return "not streamed: " + refusal.where;
+    case Rule::two_streams: return fmt::format("sums follow their statistics along {}: then it is the only stream, there are {}", refusal.where, refusal.have);
     case Rule::stored_twice: return "stored more than once: " + refusal.where;
     case Rule::stored_in_part: return "made in part, but wanted whole outside of the kernel: " + refusal.where;
     case Rule::capacity: return fmt::format("{} {} B > {} B", refusal.where, refusal.need, refusal.have);

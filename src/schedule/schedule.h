@@ -93,9 +93,12 @@ Span hull(const Index&, const std::vector<Span>& axis_ranges, const Size& dim);
 struct Depth { int result = 0, points = 0; };
 std::vector<Depth> depths(const Program&, const Region&, const Schedule&);              // one a statement
 
+// The loop along which statements read what is not complete yet, and follow it as the law of streams says; -1: there is none.
+int followed_loop(const Program&, const Region&, const Schedule&);
+
 // Why a schedule cannot be, with numbers; text is made only when printed.
 struct Refusal {
-  enum class Rule { not_tiled, not_streamed, size_not_positive, repeated_axis, tile_after_stream, incomplete, stored_twice, stored_in_part, capacity, size_unknown } rule;
+  enum class Rule { not_tiled, not_streamed, size_not_positive, repeated_axis, tile_after_stream, incomplete, two_streams, stored_twice, stored_in_part, capacity, size_unknown } rule;
   std::int64_t need = 0, have = 0;
   std::string where;
 };

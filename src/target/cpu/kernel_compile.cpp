@@ -101,6 +101,7 @@ struct KernelCompiler {
   // An accumulator in memory for a statement whose reduction takes several passes.
   BufferId accumulator(int i) {
     const Statement& st = statement(i);
+    if (lives_in_place(i)) return held_in_place(i);
     Kernel::Place at = place(nest.buffers[static_cast<std::size_t>(buffer_of(st.out))]);
     at.scratch = true, at.stride = at.copy_stride;
     const bool flag = st.reducer == Reducer::any || st.reducer == Reducer::all;
@@ -108,6 +109,18 @@ struct KernelCompiler {
     at.offset = reserve(elements(at), at.dtype);
     out.places.push_back(at);
     return static_cast<BufferId>(out.places.size()) - 1;
+  }
+
+  // Along a stream that sums follow, a state is read in every turn: its buffer is the accumulator. What nothing follows may be
+  // narrower than it is accumulated.
+  bool lives_in_place(int i) const {
+    return nest.program && p.tensor(statement(i).out).dtype == held_as(p, statement(i));
+  }
+  BufferId held_in_place(int i) {
+    const BufferId b = buffer_of(statement(i).out);
+    Kernel::Place& at = out.places[static_cast<std::size_t>(b)];
+    if (at.scratch && at.offset < 0) at.offset = reserve(elements(at), at.dtype);
+    return b;
   }
 
   // ---- grouping
@@ -280,6 +293,7 @@ struct KernelCompiler {
         Kernel::Stream st{{f->extent, f->size, f->step}, {}};
         block(st.body, nodes[n].body);
         to.push_back({std::move(st), {}});
+        std::erase_if(begun, [&](int i) { return lives_in_place(i); });
         for (std::size_t b = 0; b < begun.size(); ++b) {
           const int i = begun[b];
           lanes(to, {b + 1 < begun.size() ? std::vector<int>{i} : group_at(nodes, n, i), Group::Part::finish, accumulators.at(i)});
@@ -332,8 +346,11 @@ struct KernelCompiler {
 
 }  // namespace
 
-Kernel compile_kernel(const k::Kernels& leaf, const Program& p, const Region& r, const Nest& nest, const std::vector<DimOrder>& layouts) {
-  KernelCompiler c{leaf, p, r, nest, layouts, {}, {}, 0};
+Kernel compile_kernel(const k::Kernels& leaf, const Program& planned, const Region& r, const Nest& nest, const std::vector<DimOrder>& layouts) {
+  const Program& p = program_of(planned, nest);
+  std::vector<DimOrder> all = layouts;
+  for (std::size_t t = all.size(); t < p.tensors.size(); ++t) all.push_back(row_major(p.tensors[t].dims.size()));
+  KernelCompiler c{leaf, p, region_of(r, nest), nest, all, {}, {}, 0};
   c.run();
   return std::move(c.out);
 }
