@@ -90,6 +90,9 @@ struct IntegerStep {
   bool begin;              // at 0, not at the sums
   std::int32_t flip;       // dots: 0x80808080 where A is i8
   std::int32_t* sums;      // [rows][nr]
+  const ShortEnd* end;     // not null: the sums end in registers
+  std::uint8_t* out[mr];   // then, at column `column`
+  std::int64_t column;
 };
 
 template <int rows, int vectors, bool dots> HWY_NOINLINE void integer_micro_kernel(const IntegerStep& s) {
@@ -120,6 +123,16 @@ template <int rows, int vectors, bool dots> HWY_NOINLINE void integer_micro_kern
       });
     }
   }
+#if HWY_TARGET == HWY_AVX3
+  if (s.end) {
+    unroll<rows>(TW_UNROLLED(r) {
+      std::uint8_t* const to = s.out[r.value] + s.column;
+      if constexpr (vectors == 2) end_two(sum[r.value][0], sum[r.value][1], *s.end, to);
+      else end_one(sum[r.value][0], *s.end, to);
+    });
+    return;
+  }
+#endif
   unroll<rows>(TW_UNROLLED(r) {
     unroll<vectors>(TW_UNROLLED(i) { wide_store(sum[r.value][i.value], s.sums + r.value * nr + i.value * lanes); });
   });
@@ -224,6 +237,7 @@ inline void contract_integer_block(const Contract& c) {
   const IntegerQuick quick = integer_quick(c.epilogue, c.c_type, c.c_n);
   const Output out{c.c, c.c_type, c.c_rows, c.c_n};
   IntegerRows t;
+  ShortEnd end;
   const bool listed = !direct && depth <= range && list_offsets(c, depth, t.offsets);
   IntegerStep s;
   s.flip = dots && c.a_type == DType::i8 ? static_cast<std::int32_t>(0x80808080u) : 0;
@@ -234,6 +248,7 @@ inline void contract_integer_block(const Contract& c) {
       for (std::int64_t from = 0; from == 0 || from < depth; from += range + (range == 0)) {
         const std::int64_t count = least(range, depth - from);
         for (int r = 0; r < rows; ++r) {
+          s.out[r] = static_cast<std::uint8_t*>(c.c) + row_at(c.c_rows, row + r);   // read only where C is of bytes
           if (direct) {
             s.a[r] = static_cast<const std::uint8_t*>(c.a) + row_at(c.a_rows, row + r);
           } else {
@@ -251,9 +266,12 @@ inline void contract_integer_block(const Contract& c) {
           const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr)), vectors = (columns + lanes - 1) / lanes;
           s.sums = t.sums[direct ? 0 : j - first];
           s.b = b + 4 * nr + from / group * 4 * nr;
-          (dots ? integer_kernels.dots : integer_kernels.pairs)[vectors - 1][rows - 1](s);
-          if (from + range < depth) continue;
+          const bool last = from + range >= depth;
           const auto* corrections = s.flip ? reinterpret_cast<const std::int32_t*>(b) : nullptr;
+          s.column = j * nr;
+          s.end = last && columns == vectors * lanes && short_end(quick, s.column, vectors, corrections, &end) ? &end : nullptr;
+          (dots ? integer_kernels.dots : integer_kernels.pairs)[vectors - 1][rows - 1](s);
+          if (!last || s.end) continue;
           finish_integers({s.sums, nr, rows, columns, row, j * nr, corrections}, quick, c.epilogue, out);
         }
       }

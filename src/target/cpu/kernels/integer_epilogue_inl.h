@@ -182,6 +182,63 @@ TW_INLINE VI integers_at(const std::int32_t* p, std::int64_t left) {
   return load(part);
 }
 
+// The shortest ending, of one or two whole vectors of columns: ratios below 1, so that no product leaves i32; saturating packs do
+// what limits would.
+struct ShortEnd {
+  alignas(64) std::int32_t bias[2 * lanes];
+  alignas(64) float ratio[2 * lanes];
+  std::int16_t zero;
+  std::uint8_t low, high; // of the type
+  bool is_signed;
+};
+
+// Whether the columns from `column` on, `vectors` of them, end so.
+inline bool short_end(const IntegerQuick& q, std::int64_t column, int vectors, const std::int32_t* corrections, ShortEnd* to) {
+  if (HWY_TARGET != HWY_AVX3 || !q.possible || q.whole || q.shifted || q.residual) return false;
+  for (int i = 0; i < vectors; ++i) {
+    const V ratio = column_value(q.ratio, column + i * lanes, lanes);
+    if (!hn::AllTrue(D(), hn::Lt(hn::Abs(ratio), hn::Set(D(), 0.99f)))) return false;
+    VI bias = q.bias ? load(q.bias + column + i * lanes) : hn::Zero(DI());
+    if (corrections) bias = hn::Add(bias, load(corrections + i * lanes));
+    hn::StoreU(bias, DI(), to->bias + i * lanes);
+    store(ratio, to->ratio + i * lanes);
+  }
+  to->zero = static_cast<std::int16_t>(q.first.zero);
+  to->is_signed = q.out == DType::i8;
+  to->low = static_cast<std::uint8_t>(static_cast<int>(q.first.low));
+  to->high = static_cast<std::uint8_t>(static_cast<int>(q.first.high));
+  return true;
+}
+
+#if HWY_TARGET == HWY_AVX3
+TW_INLINE __m512i rounded_product(__m512i sum, const ShortEnd& e, int i) {
+  const __m512 x = _mm512_cvtepi32_ps(_mm512_add_epi32(sum, _mm512_load_si512(e.bias + i * lanes)));
+  return _mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_load_ps(e.ratio + i * lanes)));
+}
+// 32 columns.
+TW_INLINE void end_two(__m512i a, __m512i b, const ShortEnd& e, std::uint8_t* to) {
+  const __m512i words = _mm512_packs_epi32(rounded_product(a, e, 0), rounded_product(b, e, 1)); // quarters of a and b in turn
+  const __m512i moved = _mm512_adds_epi16(words, _mm512_set1_epi16(e.zero));
+  const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+  __m256i bytes;
+  if (e.is_signed) {
+    bytes = _mm512_cvtsepi16_epi8(moved);
+    bytes = _mm256_min_epi8(_mm256_max_epi8(bytes, _mm256_set1_epi8(static_cast<char>(e.low))), _mm256_set1_epi8(static_cast<char>(e.high)));
+  } else {
+    bytes = _mm512_cvtusepi16_epi8(_mm512_max_epi16(moved, _mm512_setzero_si512()));
+    bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, _mm256_set1_epi8(static_cast<char>(e.low))), _mm256_set1_epi8(static_cast<char>(e.high)));
+  }
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(bytes, order));
+}
+// 16 columns.
+TW_INLINE void end_one(__m512i a, const ShortEnd& e, std::uint8_t* to) {
+  const __m512i whole = _mm512_add_epi32(rounded_product(a, e, 0), _mm512_set1_epi32(e.zero));
+  const int low = e.is_signed ? static_cast<std::int8_t>(e.low) : e.low, high = e.is_signed ? static_cast<std::int8_t>(e.high) : e.high;
+  const __m512i kept = _mm512_min_epi32(_mm512_max_epi32(whole, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(kept));
+}
+#endif
+
 inline void finish_whole(const IntegerTile& t, VI bias, int i, std::int64_t left, void* base, const Rows& rows) {
   for (int r = 0; r < t.rows; ++r) {
     std::int32_t* to = static_cast<std::int32_t*>(base) + row_at(rows, t.row + r) + t.column + i;

@@ -34,11 +34,13 @@ template <bool whole> TW_INLINE Wide words(const std::int16_t* p, std::uint32_t 
 TW_INLINE Wide low_pairs(Wide a, Wide b) { return _mm512_unpacklo_epi16(a, b); }
 TW_INLINE Wide high_pairs(Wide a, Wide b) { return _mm512_unpackhi_epi16(a, b); }
 // What the halves of each quarter hold, in order.
-TW_INLINE void store_pairs(Wide low, Wide high, std::int32_t* to) {
+struct InOrder {
+  Wide first, second;
+};
+TW_INLINE InOrder in_order(Wide low, Wide high) {
   const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
   const __m512i second = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
-  wide_store(_mm512_permutex2var_epi32(low, first, high), to);
-  wide_store(_mm512_permutex2var_epi32(low, second, high), to + 16);
+  return {_mm512_permutex2var_epi32(low, first, high), _mm512_permutex2var_epi32(low, second, high)};
 }
 #else
 template <bool whole, bool is_signed> TW_INLINE Wide bytes_as_words(const std::uint8_t* p, std::uint32_t mask) {
@@ -60,9 +62,11 @@ template <bool whole> TW_INLINE Wide words(const std::int16_t* p, std::uint32_t 
 }
 TW_INLINE Wide low_pairs(Wide a, Wide b) { return _mm256_unpacklo_epi16(a, b); }
 TW_INLINE Wide high_pairs(Wide a, Wide b) { return _mm256_unpackhi_epi16(a, b); }
-TW_INLINE void store_pairs(Wide low, Wide high, std::int32_t* to) {
-  wide_store(_mm256_permute2x128_si256(low, high, 0x20), to);
-  wide_store(_mm256_permute2x128_si256(low, high, 0x31), to + 8);
+struct InOrder {
+  Wide first, second;
+};
+TW_INLINE InOrder in_order(Wide low, Wide high) {
+  return {_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31)};
 }
 #endif
 
@@ -87,7 +91,7 @@ TW_INLINE void add_taps(const Window& w, const IntegerStrip& at, std::int64_t t,
 }
 
 template <int count, bool whole, bool is_signed>
-HWY_NOINLINE void typed_window_sums(const Window& w, const IntegerStrip& at, std::int32_t* sums) {
+HWY_NOINLINE void typed_window_sums(const Window& w, const IntegerStrip& at, [[maybe_unused]] const ShortEnd* end, std::int32_t* sums) {
   static_assert(panel_vectors == 2);
   const std::uint32_t mask = at.columns >= 32 ? ~0u : (1u << at.columns) - 1;
   const std::uint8_t* a[count];
@@ -99,17 +103,31 @@ HWY_NOINLINE void typed_window_sums(const Window& w, const IntegerStrip& at, std
   std::int64_t t = 0;
   for (; t + 1 < w.taps; t += 2) add_taps<count, whole, is_signed, true>(w, at, t, mask, a, low, high);
   if (t < w.taps) add_taps<count, whole, is_signed, false>(w, at, t, mask, a, low, high);
-  unroll<count>(TW_UNROLLED(i) { store_pairs(low[i.value], high[i.value], sums + i.value * nr); });
+#if HWY_TARGET == HWY_AVX3
+  if (end) {
+    unroll<count>(TW_UNROLLED(i) {
+      const auto [first, second] = in_order(low[i.value], high[i.value]);
+      end_two(first, second, *end, static_cast<std::uint8_t*>(w.out) + row_at(w.out_rows, at.x + i.value) + at.c);
+    });
+    return;
+  }
+#endif
+  unroll<count>(TW_UNROLLED(i) {
+    const auto [first, second] = in_order(low[i.value], high[i.value]);
+    wide_store(first, sums + i.value * nr);
+    wide_store(second, sums + i.value * nr + lanes);
+  });
 }
 
-template <int count, bool whole> TW_INLINE void integer_window_sums(const Window& w, const IntegerStrip& at, std::int32_t* sums) {
-  if (w.a_type == DType::i8) typed_window_sums<count, whole, true>(w, at, sums);
-  else typed_window_sums<count, whole, false>(w, at, sums);
+template <int count, bool whole>
+TW_INLINE void integer_window_sums(const Window& w, const IntegerStrip& at, const ShortEnd* end, std::int32_t* sums) {
+  if (w.a_type == DType::i8) typed_window_sums<count, whole, true>(w, at, end, sums);
+  else typed_window_sums<count, whole, false>(w, at, end, sums);
 }
 
 #else
 
-template <int count, bool whole> void integer_window_sums(const Window& w, const IntegerStrip& at, std::int32_t* sums) {
+template <int count, bool whole> void integer_window_sums(const Window& w, const IntegerStrip& at, const ShortEnd*, std::int32_t* sums) {
   const bool is_signed = w.a_type == DType::i8;
   for (int i = 0; i < count; ++i) {
     const std::uint8_t* const a = static_cast<const std::uint8_t*>(w.a) + row_at(w.a_rows, at.x + i) + at.c;
@@ -129,33 +147,46 @@ template <int count, bool whole> void integer_window_sums(const Window& w, const
 
 #endif
 
-template <int count> TW_INLINE void integer_window_strip(const Window& w, const IntegerQuick& quick, const IntegerStrip& at) {
-  alignas(64) std::int32_t sums[count * nr];
-  if (at.columns == nr) integer_window_sums<count, true>(w, at, sums);
-  else integer_window_sums<count, false>(w, at, sums);
+// What all positions of a block of channels share.
+struct IntegerChannels {
   alignas(64) std::int32_t begin[nr] = {};
-  if (w.begin)
-    for (int c = 0; c < at.columns; ++c) begin[c] = w.begin[at.c + c];
-  finish_integers({sums, nr, count, at.columns, at.x, at.c, w.begin ? begin : nullptr}, quick, w.epilogue,
+  ShortEnd end;
+  bool ends = false;
+};
+
+template <int count>
+TW_INLINE void integer_window_strip(const Window& w, const IntegerQuick& quick, const IntegerChannels& channels, const IntegerStrip& at) {
+  alignas(64) std::int32_t sums[count * nr];
+  const ShortEnd* const end = channels.ends ? &channels.end : nullptr;
+  if (at.columns == nr) integer_window_sums<count, true>(w, at, end, sums);
+  else integer_window_sums<count, false>(w, at, end, sums);
+  if (end) return;
+  finish_integers({sums, nr, count, at.columns, at.x, at.c, w.begin ? channels.begin : nullptr}, quick, w.epilogue,
                   {w.out, w.out_type, w.out_rows, 1});
 }
 
-template <int count> TW_INLINE void integer_window_strip_of(const Window& w, const IntegerQuick& quick, const IntegerStrip& at) {
+template <int count>
+TW_INLINE void integer_window_strip_of(const Window& w, const IntegerQuick& quick, const IntegerChannels& channels, const IntegerStrip& at) {
   if constexpr (count > 1)
-    if (at.count < count) return integer_window_strip_of<count - 1>(w, quick, at);
-  integer_window_strip<count>(w, quick, at);
+    if (at.count < count) return integer_window_strip_of<count - 1>(w, quick, channels, at);
+  integer_window_strip<count>(w, quick, channels, at);
 }
 
 inline void window_integer_block(const Window& w) {
   if (w.x <= 0 || w.c <= 0) return;
   const IntegerQuick quick = integer_quick(w.epilogue, w.out_type, 1);
   const std::int64_t strips = (w.x + integer_strip - 1) / integer_strip;
-  for (std::int64_t c = 0; c < w.c; c += nr)
+  IntegerChannels channels;
+  for (std::int64_t c = 0; c < w.c; c += nr) {
+    const int columns = static_cast<int>(least<std::int64_t>(nr, w.c - c));
+    if (w.begin)
+      for (int k = 0; k < columns; ++k) channels.begin[k] = w.begin[c + k];
+    channels.ends = columns == 2 * lanes && columns == nr && short_end(quick, c, 2, w.begin ? channels.begin : nullptr, &channels.end);
     for (std::int64_t i = 0; i < strips; ++i) {
       const std::int64_t x = i * w.x / strips;
-      integer_window_strip_of<integer_strip>(w, quick, {x, c, static_cast<int>((i + 1) * w.x / strips - x),
-                                                        static_cast<int>(least<std::int64_t>(nr, w.c - c))});
+      integer_window_strip_of<integer_strip>(w, quick, channels, {x, c, static_cast<int>((i + 1) * w.x / strips - x), columns});
     }
+  }
 }
 
 } // namespace

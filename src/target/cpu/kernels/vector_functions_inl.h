@@ -37,7 +37,10 @@ struct Trunc {
   static TW_INLINE double apply(double x) { return ::trunc(x); }
 };
 struct Round {
-  static TW_INLINE V apply(V x) { return hn::Round(x); }
+  static TW_INLINE V apply(V x) {
+    if constexpr (scalar_vectors) return hn::Set(D(), ::rintf(hn::GetLane(x))); // Highway's scalar one takes 0.49999997 to 1
+    return hn::Round(x);
+  }
   static TW_INLINE double apply(double x) { return ::rint(x); }
 };
 struct Sqrt {
