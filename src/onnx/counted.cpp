@@ -172,4 +172,14 @@ void follow_counts(Program& p, std::size_t first, CountedTensors& counted) {
   if (!counted.empty()) Follower(p, counted).run(first);
 }
 
+bool reads_counts(const Program& p, std::size_t first, const CountedTensors& counted) {
+  std::set<TensorId> counts;
+  for (const auto& [tensor, list] : counted) counts.insert(list.begin(), list.end());
+  bool found = false;
+  for (std::size_t n = first; n < p.nodes.size(); ++n)
+    if (const auto* s = std::get_if<Statement>(&p.nodes[n]))
+      for_each_access(s->body, [&](const Access& a) { found |= counts.contains(a.tensor); });
+  return found;
+}
+
 } // namespace tilewright::onnx

@@ -23,5 +23,7 @@ using CountedTensors = std::unordered_map<TensorId, std::vector<TensorId>>;
 // Goes through the nodes from `first` on, which one ONNX node has become: their results are counted where what they
 // read is, and reads that rows past a count could make fail get a guard. Error(unsupported) where rows are mixed.
 void follow_counts(Program&, std::size_t first, CountedTensors&);
+// Whether the nodes from `first` on have a count as a value.
+bool reads_counts(const Program&, std::size_t first, const CountedTensors&);
 
 } // namespace tilewright::onnx

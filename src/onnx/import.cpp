@@ -199,6 +199,7 @@ private:
       const std::size_t first = now_.program.nodes.size();
       op->convert(c);
       follow_counts(now_.program, first, now_.counted);
+      check_counts(c, node, first);
       for (const std::string& name : c.unread_attributes()) {
         c.unsupported(fmt::format("attribute {}", name));
       }
@@ -209,6 +210,20 @@ private:
       problems_.push_back({fmt::format("'{}' ({}, opset {})", label, full_name(node), opset), e.message, e.hint});
       refuse(node);
     }
+  }
+
+  // A result that takes only extents from what it is made of (a mask of ones, an identity matrix) would have all rows: what is
+  // made of counted tensors is counted, or made of their counts. Shape may tell of other dims.
+  void check_counts(const Context& c, const Node& node, std::size_t first) const {
+    auto counted = [&](std::string_view name) {
+      auto found = now_.values.find(std::string(name));
+      return found != now_.values.end() && now_.counted.contains(found->second);
+    };
+    const auto from = std::find_if(node.inputs.begin(), node.inputs.end(), counted);
+    if (from == node.inputs.end() || node.op_type == "Shape" || reads_counts(now_.program, first, now_.counted)) return;
+    for (int k = 0; k < c.outputs(); ++k)
+      if (c.wants(k) && !counted(node.outputs[static_cast<std::size_t>(k)]))
+        c.unsupported(fmt::format("output {} has extents of '{}', which are known only when the model has run", k, *from));
   }
 
   std::vector<std::optional<DType>> dtypes_of(const Node& node) const {

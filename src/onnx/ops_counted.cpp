@@ -26,6 +26,10 @@ bool is_nonzero(const Array& a, std::int64_t i) {
   return is_float(a.dtype) ? real_at(a, i) != 0 : integer_at(a, i) != 0;
 }
 
+bool is_constant(const Elements& elements) {
+  return std::all_of(elements.begin(), elements.end(), [](const Element& e) { return e.is_constant(); });
+}
+
 void clear(std::span<Array> arrays) {
   for (Array& a : arrays) std::memset(a.data, 0, a.bytes());
 }
@@ -48,8 +52,7 @@ void non_zero(std::span<const Array> in, std::span<Array> out) {
 // Of elements that are known the positions are, too: ConstantOfShape -> NonZero is how some exporters write a range.
 bool known_non_zero(Context& c, const std::vector<Size>& dims) {
   const Elements* elements = c.known(c.input(0));
-  if (!elements || !std::all_of(elements->begin(), elements->end(), [](const Element& e) { return e.is_constant(); }))
-    return false;
+  if (!elements || !is_constant(*elements)) return false;
   std::vector<std::int64_t> extents;
   for (const Size& s : dims) extents.push_back(s.constant());
   std::vector<Elements> positions(dims.size());
@@ -86,14 +89,13 @@ void positions(std::span<const Array> in, std::span<Array> out) {
   put_integer(out[1], 0, found);
 }
 
-// out[.. i ..] = x[.. index[i] ..] for the first `count` i along `axis`.
-void output_chosen(Context& c, TensorId x, int axis, TensorId index, TensorId count, const std::string& name) {
+// out[.. i ..] = x[.. index[i] ..] along `axis`.
+void output_chosen(Context& c, TensorId x, int axis, TensorId index) {
   std::vector<Size> dims = c.dims(x);
   dims[at(axis)] = c.dims(index)[0];
   std::vector<Index> from = axis_indices(c.rank(x));
   from[at(axis)] = c.element_index(index, {axis_index(axis)});
-  c.counted(index, 0, count);
-  c.output(0, c.map(name, c.dtype(x), dims, c.read(x, from)));
+  c.output(0, c.view(c.name(), x, dims, from));
 }
 
 void convert_compress(Context& c) {
@@ -106,9 +108,17 @@ void convert_compress(Context& c) {
     x = c.reshape(c.name("flat"), x, {count_of(c.dims(x))});
   const Size length = c.dims(condition)[0], rows = min(length, c.dims(x)[at(axis)]);
   if (rows != length) condition = c.view(c.name("condition"), condition, {rows}, {axis_index(0)});
+  if (const Elements* known = c.known(condition); known && is_constant(*known)) {
+    Elements chosen;
+    for (std::size_t i = 0; i < known->size(); ++i)
+      if ((*known)[i].size != Size(0)) chosen.push_back(Element::of(Size(static_cast<std::int64_t>(i))));
+    const auto count = static_cast<std::int64_t>(chosen.size());
+    return output_chosen(c, x, axis, c.constant(c.name("index"), DType::i64, {count}, std::move(chosen)));
+  }
   TensorId index = c.tensor(c.name("index"), DType::i64, {room_for(rows)}), count = c.count();
   c.opaque("Compress", {condition}, {index, count}, positions);
-  output_chosen(c, x, axis, index, count, c.name());
+  c.counted(index, 0, count);
+  output_chosen(c, x, axis, index);
 }
 
 // ---- Unique
@@ -179,7 +189,8 @@ void convert_unique(Context& c) {
   c.opaque("Unique", {rows}, {first, inverse, counts, count},
            [sorted](std::span<const Array> in, std::span<Array> out) { unique(in, out, sorted); });
   c.counted(counts, 0, count);
-  output_chosen(c, x, axis, first, count, c.name());
+  c.counted(first, 0, count);
+  output_chosen(c, x, axis, first);
   c.output(1, first);
   c.output(2, inverse);
   c.output(3, counts);

@@ -277,7 +277,9 @@ TensorId resize_free(Context& c, const Mode& m, TensorId x, const FreeDim& d, DT
   const DType wide = compute_type(c.dtype(x));
   const ScalarRef low = cast(element(at, element(constant_index(0), nullptr)), wide);
   const ScalarRef high = cast(element(at + constant_index(1), element(constant_index(in - 1), nullptr)), wide);
-  const ScalarRef rest = index_value(c.program(), floor_mod(d.at.numerator(d.axis), d.at.over));
+  // Another whole element changes no share, and leaves no size below 0.
+  const Index numerator = d.at.numerator(d.axis) + constant_index(d.at.offset == Size(0) ? Size(0) : d.at.over);
+  const ScalarRef rest = index_value(c.program(), floor_mod(numerator, d.at.over));
   const ScalarRef share = binary(Op::div, cast(rest, wide), cast(size_value(d.at.over, DType::i64), wide));
   return c.map(
       hint, stored, dims,
@@ -336,9 +338,38 @@ std::optional<FreeDim> free_dim(Context& c, const Mode& m, int axis, const Ratio
 }
 
 // Of so many elements scaled.
-Ratio ratio_of(const Size& in, const Fraction& f) {
+Ratio scaled_ratio(const Size& in, const Fraction& f) {
   const Size out = floor_div(f.over * in, f.under);
   return {in, out, f.over, f.under, f.under == 1 || f.over * in == f.under * out};
+}
+
+Fraction ratio_of(Context& c, const Size& extent, double scale) {
+  if (!(scale * longest >= 1 && scale < longest))
+    c.fail(Code::size, fmt::format("{} resized by {}", extent.text(), scale));
+  return fraction(scale);
+}
+
+// What its ratio makes of a dim, or of the part of it that is asked for.
+void scale(Context& c, Dim& d) {
+  d.scale = static_cast<double>(d.ratio.over) / static_cast<double>(d.ratio.under);
+  const double span = d.roi_end - d.roi_begin;
+  const bool whole = span == 1 && d.in <= longest;
+  const double out = whole ? static_cast<double>(floor_div_i64(checked_mul(d.in, d.ratio.over), d.ratio.under))
+                           : std::floor(static_cast<double>(d.in) * span * d.scale);
+  if (!(out >= 0) || out > longest || d.in > longest)
+    c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
+  d.out = static_cast<std::int64_t>(out);
+}
+
+// The aspect ratio is kept: one scale for all.
+void scale_alike(Context& c, std::vector<Dim>& dims, double common) {
+  for (Dim& d : dims) {
+    if (!(common * static_cast<double>(d.in) < longest))
+      c.fail(Code::size, fmt::format("{} resized by {}", d.in, common));
+    d.scale = common;
+    d.ratio = fraction(common);
+    d.out = static_cast<std::int64_t>(std::floor(common * static_cast<double>(d.in) + 0.5));
+  }
 }
 
 Mode mode_of(Context& c) {
@@ -388,11 +419,9 @@ void convert_resize(Context& c) {
     const Size& extent = x[static_cast<std::size_t>(d.axis)];
     if (roi.empty() && (scaled ? scales[i] == 1 : policy == "stretch" && sizes[i] == extent))
       continue; // a dim that stays may be free
-    if (scaled && !(scales[i] * longest >= 1 && scales[i] < longest))
-      c.fail(Code::size, fmt::format("{} resized by {}", extent.text(), scales[i]));
-    if (scaled) d.ratio = fraction(scales[i]);
+    if (scaled) d.ratio = ratio_of(c, extent, scales[i]);
     if (roi.empty() && policy == "stretch") {
-      const Ratio r = scaled ? ratio_of(extent, d.ratio) : Ratio{extent, sizes[i], sizes[i], extent, true};
+      const Ratio r = scaled ? scaled_ratio(extent, d.ratio) : Ratio{extent, sizes[i], sizes[i], extent, true};
       if (auto f = free_dim(c, m, d.axis, r)) {
         free.push_back(*f);
         continue;
@@ -401,11 +430,7 @@ void convert_resize(Context& c) {
     d.in = fixed(c, extent);
     if (!roi.empty()) d.roi_begin = roi[i], d.roi_end = roi[i + axes.size()];
     if (scaled) {
-      d.scale = static_cast<double>(d.ratio.over) / static_cast<double>(d.ratio.under);
-      const double span = roi.empty() ? 1 : d.roi_end - d.roi_begin;
-      const double out = std::floor(static_cast<double>(d.in) * span * d.scale);
-      if (!(out >= 0) || out > longest) c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
-      d.out = static_cast<std::int64_t>(out);
+      scale(c, d);
     } else {
       d.out = c.fixed(sizes[i], "the size of a resized dim");
       d.scale = static_cast<double>(d.out) / static_cast<double>(d.in);
@@ -416,14 +441,7 @@ void convert_resize(Context& c) {
       c.fail(Code::size, fmt::format("{} resized to {}", d.in, d.out));
     dims.push_back(d);
   }
-  if (sized && policy != "stretch")
-    for (Dim& d : dims) {
-      if (!(common * static_cast<double>(d.in) < longest))
-        c.fail(Code::size, fmt::format("{} resized by {}", d.in, common));
-      d.scale = common;
-      d.ratio = fraction(common);
-      d.out = static_cast<std::int64_t>(std::floor(common * static_cast<double>(d.in) + 0.5));
-    }
+  if (sized && policy != "stretch") scale_alike(c, dims, common);
   resize(c, m, std::move(dims), free);
 }
 
@@ -440,19 +458,15 @@ void convert_upsample(Context& c) {
   std::vector<FreeDim> free;
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (scales[i] == 1) continue;
-    if (!(scales[i] * longest >= 1 && scales[i] < longest))
-      c.fail(Code::size, fmt::format("{} resized by {}", x[i].text(), scales[i]));
     Dim d;
-    d.axis = static_cast<int>(i), d.ratio = fraction(scales[i]);
-    if (auto f = free_dim(c, m, d.axis, ratio_of(x[i], d.ratio))) {
+    d.axis = static_cast<int>(i), d.ratio = ratio_of(c, x[i], scales[i]);
+    if (auto f = free_dim(c, m, d.axis, scaled_ratio(x[i], d.ratio))) {
       free.push_back(*f);
       continue;
     }
-    d.in = fixed(c, x[i]), d.scale = static_cast<double>(d.ratio.over) / static_cast<double>(d.ratio.under);
-    const double out = std::floor(static_cast<double>(d.in) * d.scale);
-    if (!(out >= 1) || out > longest || d.in > longest)
-      c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
-    d.out = static_cast<std::int64_t>(out);
+    d.in = fixed(c, x[i]);
+    scale(c, d);
+    if (d.out < 1) c.fail(Code::size, fmt::format("{} resized by {}", d.in, d.scale));
     dims.push_back(d);
   }
   resize(c, m, std::move(dims), free);

@@ -461,6 +461,10 @@ TEST(ImportCounted, RowsAreNotMixed) {
   expect(refusal_behind_counted({node("Not", {"b"}, {"n"}), node("NonZero", {"n"}, {"w"}), node("Add", {"y", "w"}, {"z"}, "bad"),
                                  node("Cast", {"x"}, {"b"}, "", {attribute_int("to", 9)})}),
          "Add", "w", "meet rows that are counted otherwise");
+  EXPECT_EQ(refusal_behind_counted({node("EyeLike", {"y"}, {"z"}, "bad")}),
+            "'bad' (EyeLike, opset 13): not supported: output 0 has extents of 'y', which are known only when the model has run");
+  EXPECT_EQ(refusal_behind_counted({node("Cast", {"y"}, {"f"}, "", {attribute_int("to", 1)}), node("Dropout", {"f"}, {"d", "z"}, "bad")}),
+            "'bad' (Dropout, opset 13): not supported: output 1 has extents of 'f', which are known only when the model has run");
   EXPECT_EQ(refusal_behind_counted({node("Squeeze", {"y"}, {"z"}, "bad")}),
             "'bad' (Squeeze, opset 13): not supported: which dims are 1 is known only when the model has run");
   EXPECT_EQ(refusal_behind_counted({node("Reshape", {"y", "two"}, {"z"}, "bad")}, {ints("two", {20, 2})}),

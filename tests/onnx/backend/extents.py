@@ -124,6 +124,8 @@ def compress():
         masks = [np.arange(n) % 3 == 1, np.zeros(n, bool), np.ones(n, bool), np.arange(n - 1) % 2 == 0]
         for i, mask in enumerate(masks):
             graph(f"compress_{axis}_{i}", [node("Compress x c -> y", **attributes)], "y", dict(x=x, c=mask))
+    for i, mask in enumerate(([1, 0, 1, 1], [0, 0, 0])):
+        graph(f"compress_known_{i}", [node("Compress x c -> y", axis=0), node("Concat y x -> z", axis=0)], "z", dict(x=x), fixed=dict(c=np.array(mask, bool)))
     chain = [node("Compress x c -> y", axis=0), node("MatMul y w -> m"), node("Softmax m -> p", axis=-1), node("ArgMax m -> a", axis=-1, keepdims=0),
              node("ReduceSum p last -> s", keepdims=1), node("Concat m s -> j", axis=-1), node("Transpose j -> t", perm=[2, 0, 1]),
              node("Reshape y flat -> f"), node("Pad f pads -> g"), node("TopK m k -> v i", axis=-1), node("LayerNormalization m u -> o")]
