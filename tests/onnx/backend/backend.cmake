@@ -1,5 +1,5 @@
-# The ONNX backend node tests, and cases of old operator sets whose outputs are ONNX Runtime's: `generate.py DIR` and
-# `old_opsets.py DIR` write them, run_node_tests DIR runs them.
+# The ONNX backend node tests, and cases of old operator sets and of quantised operators whose outputs are ONNX Runtime's:
+# `generate.py DIR`, `old_opsets.py DIR` and `quantised.py DIR` write them, run_node_tests DIR runs them.
 add_executable(run_node_tests ${CMAKE_CURRENT_LIST_DIR}/run_node_tests.cpp)
 target_include_directories(run_node_tests PRIVATE tests)
 target_link_libraries(run_node_tests PRIVATE tw_runtime)
@@ -16,5 +16,11 @@ if(EXISTS ${_python})
   add_test(NAME old_opsets_planned COMMAND run_node_tests ${_old} --all --planned --text)
   set_tests_properties(old_opsets_data PROPERTIES FIXTURES_SETUP old_opsets)
   set_tests_properties(old_opsets_evaluated old_opsets_planned PROPERTIES FIXTURES_REQUIRED old_opsets)
+  set(_quantised ${CMAKE_BINARY_DIR}/quantised)
+  add_test(NAME quantised_data COMMAND ${_python} ${CMAKE_CURRENT_LIST_DIR}/quantised.py ${_quantised})
+  add_test(NAME quantised_evaluated COMMAND run_node_tests ${_quantised} --all)
+  add_test(NAME quantised_planned COMMAND run_node_tests ${_quantised} --all --planned --text)
+  set_tests_properties(quantised_data PROPERTIES FIXTURES_SETUP quantised)
+  set_tests_properties(quantised_evaluated quantised_planned PROPERTIES FIXTURES_REQUIRED quantised)
   set_tests_properties(backend_node_tests_evaluated backend_node_tests_planned PROPERTIES FIXTURES_REQUIRED node_tests)
 endif()
