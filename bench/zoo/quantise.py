@@ -3,8 +3,9 @@
     PYTHONPATH=bench python -m zoo.quantise mobilenet_v2 --size 96 -o mobilenet_v2_q.onnx
 
 Ranges of activations are what seeded images give (16 of them, run by ONNX Runtime); they become uint8 with a zero point, or int8
-with --signed. Weights of Conv and Gemm are int8, a scale a filter, symmetric; biases int32 with the scale that their sums have. An
-activation right behind a convolution (Relu, Clip) stays with it in floats, as exporters leave it. Batch norms must be folded.
+with --signed. Weights of Conv and Gemm are int8, a scale a filter, symmetric; biases int32 with the scale that their sums have. A
+Relu or Clip between a convolution and a rounding is left out: the range of the rounded numbers does what it does. Batch norms must
+be folded.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from .builder import images
 
 CONTRACTIONS = ("Conv", "Gemm")
 QUANTISED = CONTRACTIONS + ("Add", "Mul", "GlobalAveragePool", "AveragePool", "MaxPool", "ReduceMean", "Concat", "HardSwish", "HardSigmoid")
+LIMITS = ("Relu", "Clip")
 EPS = 1e-8
 
 
@@ -38,7 +40,11 @@ class Quantiser:
     def __init__(self, model, found, signed):
         self.model, self.found, self.signed = model, found, signed
         self.weights = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
-        self.nodes, self.made, self.parameters, self.quantised = [], [], {}, {}
+        self.nodes, self.made, self.parameters, self.quantised, self.exact = [], [], {}, {}, {}
+        self.readers, self.makers = {}, {o: n for n in model.graph.node for o in n.output}
+        for node in model.graph.node:
+            for name in node.input:
+                self.readers.setdefault(name, []).append(node)
 
     def constant(self, data, name):
         self.made.append(numpy_helper.from_array(np.asarray(data, order="C"), name))
@@ -62,7 +68,7 @@ class Quantiser:
         """The tensor in eight bits."""
         if name not in self.quantised:
             scale, zero, _ = self.activation(name)
-            self.quantised[name] = self.op("QuantizeLinear", [name, scale, zero], name + ".q")
+            self.quantised[name] = self.op("QuantizeLinear", [self.exact.get(name, name), scale, zero], name + ".q")
         return self.quantised[name]
 
     def dequantised(self, name, reader):
@@ -92,7 +98,16 @@ class Quantiser:
     def attribute(node, name):
         return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), 0)
 
+    def implied(self, node):
+        """Whether a limit only stands between a contraction and roundings."""
+        maker = self.makers.get(node.input[0]) if node.op_type in LIMITS else None
+        return (maker is not None and maker.op_type in CONTRACTIONS and len(self.readers[node.input[0]]) == 1
+                and all(r.op_type in QUANTISED for r in self.readers.get(node.output[0], [node])))
+
     def convert(self, node):
+        if self.implied(node):
+            self.exact[node.output[0]] = node.input[0]
+            return
         inputs = list(node.input)
         if node.op_type in QUANTISED:
             reader, scale = node.output[0], None
