@@ -117,7 +117,7 @@ class Converter:
 
     def constant(self, data, stem):
         name = self.fresh(stem)
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(data), name))
+        self.weights.append(numpy_helper.from_array(np.asarray(data, order="C"), name))
         return name
 
     def op(self, kind, *inputs, **attributes):

@@ -1,7 +1,7 @@
 // Any bytes as a program text. It is read or refused with an Error of the user's kind; what is read prints as a text that is
 // read as the same program, also with its sizes fixed. Anything else aborts.
 //
-//   clang++-16 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DFMT_HEADER_ONLY -Isrc \
+//   clang++-16 -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc \
 //     tests/fuzz/text_fuzz.cpp src/expr/*.cpp src/support/*.cpp -o text_fuzz
 //   ./text_fuzz -max_total_time=120 -dict=tests/fuzz/text.dict new_inputs tests/fuzz/corpus/text examples
 #include <cstdint>

@@ -8,6 +8,11 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python AND TARGET tilewright_library)
   add_test(NAME models COMMAND ${_compare} trained pairs)
   add_test(NAME models_zoo COMMAND ${_compare} networks)
   set_tests_properties(models models_zoo PROPERTIES TIMEOUT 1500)
+  add_executable(run_quantised ${CMAKE_CURRENT_LIST_DIR}/run_quantised.cpp)
+  target_link_libraries(run_quantised PRIVATE tw_runtime)
+  add_test(NAME models_quantised COMMAND ${CMAKE_COMMAND} -E env TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>
+           PYTHONPATH=${CMAKE_SOURCE_DIR}/python ${CMAKE_SOURCE_DIR}/.venv/bin/python ${CMAKE_CURRENT_LIST_DIR}/quantised.py
+           $<TARGET_FILE:run_quantised>)
   if(DEFINED ENV{TILEWRIGHT_LONG})
     add_test(NAME models_full_size COMMAND ${_compare} --long networks)
   endif()

@@ -17,8 +17,8 @@ TEST(ZeroPoints, LeaveAPlainProduct) {
   const Values given = testing::random_inputs(p, random);
   testing::make_known(p, given);
   const std::string text = print(normalise(p));
-  EXPECT_NE(text.find("sum[k] A[m k] * W[k n]"), std::string::npos) << text;
-  EXPECT_EQ(text.find("W[k n] - "), std::string::npos) << text;      // the sum of the weights is a weight
+  EXPECT_NE(text.find("sum[k] A[m k] * Y_weights[n k]"), std::string::npos) << text;   // with their zero point, in eight bits
+  EXPECT_NE(text.find("Y_sum[m n] - za * Y_w[n]"), std::string::npos) << text;         // the sum of the weights is a weight
 }
 
 TEST(ZeroPoints, StayWhereNothingIsGained) {

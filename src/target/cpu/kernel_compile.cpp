@@ -183,6 +183,16 @@ struct KernelCompiler {
     return text;
   }
 
+  // Whether a map behind the first `count` reads what lies between those, which a leaf keeps in registers.
+  bool reads_between(const std::vector<int>& group, std::size_t count) const {
+    bool found = false;
+    for (std::size_t m = count + 1; m < group.size(); ++m)
+      for_each_access(statement(group[m]), [&](const Access& a) {
+        for (std::size_t n = 0; n < count; ++n) found |= a.tensor == statement(group[n]).out;
+      });
+    return found;
+  }
+
   // The fast leaves, with as many of the maps as their epilogue has in its menu, and the others interpreted behind.
   template <class Leaf, class Compile> bool fast(std::vector<Kernel::Step>& to, int i, std::vector<int> maps, Compile compile, std::string* why) {
     std::vector<int> group = maps;
@@ -191,6 +201,7 @@ struct KernelCompiler {
     for (std::size_t m = 0; m < maps.size(); ++m)
       if (needed[static_cast<std::size_t>(buffer_of(statement(group[m]).out))]) maps.resize(m);  // a value between is stored too
     for (;; maps.pop_back()) {
+      if (!maps.empty() && reads_between(group, maps.size())) continue;
       const int last = maps.empty() ? i : maps.back();
       Kernel::Place& result = out.places[static_cast<std::size_t>(buffer_of(statement(last).out))];
       std::vector<int> together = maps;

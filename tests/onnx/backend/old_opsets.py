@@ -340,11 +340,8 @@ def write(out, name, op, opset, inputs, outputs, fixed, rtol, atol, attributes):
         (data / f"output_{k}.pb").write_bytes(numpy_helper.from_array(np.asarray(value), f"y{k}").SerializeToString())
 
 
-def main():
-    out = pathlib.Path(sys.argv[1])
-    for family in (softmax, norms, dropout, resizing, views, pieces, elementwise, reductions, contractions, pools, indices, convolutions):
-        family()
-    refused = []
+def write_all(folder):
+    out, refused = pathlib.Path(folder), []
     for c in CASES:
         try:
             write(out, *c)
@@ -353,6 +350,12 @@ def main():
     for line in refused:
         print("ONNX Runtime:", line)
     print(f"onnxruntime {onnxruntime.__version__}: {len(CASES) - len(refused)} cases in {out}, {len(refused)} that it does not run")
+
+
+def main():
+    for family in (softmax, norms, dropout, resizing, views, pieces, elementwise, reductions, contractions, pools, indices, convolutions):
+        family()
+    write_all(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ double expected(const EpilogueStep& s, double x, double v) {
   case StepOp::gated_erf: return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
   case StepOp::softplus: return x > 30 ? x : std::log1p(std::exp(x));
   case StepOp::round: return rounded(x, s.dtype);
+  case StepOp::rint: return std::nearbyint(x);
+  case StepOp::to_float: return x;
   }
   return 0;
 }
@@ -76,7 +78,7 @@ TEST_P(EpilogueTest, EveryStepOnEveryKindOfValue) {
   Identity identity(leaf(), m, n);
   Stored x(DType::f32, n), c(DType::f32, m * n);
   for (std::int64_t i = 0; i < n; ++i) x.set(i, values[static_cast<std::size_t>(i)]);
-  for (int op = 0; op <= static_cast<int>(StepOp::round); ++op)
+  for (int op = 0; op <= static_cast<int>(StepOp::rint); ++op)
     for (double v : {0.3, -1.5, std::nan("")}) {
       EpilogueStep step = {.op = static_cast<StepOp>(op), .a = static_cast<float>(v), .b = 0.5f};
       if (step.op == StepOp::round) step.dtype = v > 0 ? DType::f16 : DType::bf16;
