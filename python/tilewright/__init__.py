@@ -8,11 +8,14 @@
     double = tilewright.compile("program double(n)\\ninput X[n] : f32\\nY[n] = 2 * X[n]\\noutput Y\\n")
     [y] = double.run(None, {"X": np.arange(4, dtype=np.float32)})
 
+    c = tilewright.matmul(a, b, tile=(32, 1))           # a is mostly zeros; see _operators.py
+
 Everything is computed by the shared library; this package only hands arrays over, without copying those that are dense.
 """
 
 from ._library import Error, version
+from ._operators import matmul, ragged_linear
 from ._session import Session, TensorInfo, compile
 
-__all__ = ["Error", "Session", "TensorInfo", "compile"]
+__all__ = ["Error", "Session", "TensorInfo", "compile", "matmul", "ragged_linear"]
 __version__ = version()

@@ -153,4 +153,54 @@ std::vector<Bucket> buckets(const Program& p, const Region& r) {
   return std::move(finder.found);
 }
 
+namespace {
+
+// The position of the one dim that is read at an element of an integer tensor; -1: there is none, or more than that.
+int keyed_dim(const Access& a) {
+  int found = -1;
+  for (std::size_t d = 0; d < a.at.size(); ++d) {
+    const Index& i = a.at[d];
+    if (is_affine(i)) continue;
+    const bool key = i.terms.size() == 1 && i.div == Size(1) && i.mod == Size(0) && i.offset == Size(0) && i.terms[0].coefficient == Size(1) &&
+                     std::holds_alternative<std::shared_ptr<const Access>>(i.terms[0].of);
+    if (!key || found >= 0) return -1;
+    found = static_cast<int>(d);
+  }
+  return found;
+}
+
+}  // namespace
+
+Or<KeyedProduct> keyed_product(const Program& p, const Statement& s) {
+  KeyedProduct out{s, {}, -1, 0};
+  int keys = 0;
+  out.statement.body = rewrite(s.body, [&](const ScalarRef& n) {
+    if (n->op != Op::read) return n;
+    const Access& a = std::get<Access>(n->leaf);
+    const int d = keyed_dim(a);
+    if (d < 0 || a.otherwise) return n;
+    ++keys;
+    out.key = *std::get<std::shared_ptr<const Access>>(a.at[static_cast<std::size_t>(d)].terms[0].of);
+    out.operand = a.tensor, out.dim = static_cast<std::size_t>(d);
+    std::vector<Index> at = a.at;
+    at[out.dim] = constant_index(0);
+    return read(p, a.tensor, std::move(at));
+  });
+  if (keys != 1) return Refused{"not one operand is read at a key"};
+  if (out.key.otherwise) return Refused{"the key has a value outside its bounds"};
+  const auto c = contraction(p, out.statement);
+  if (!c) return Refused{c.reason()};
+  if (c->a->tensor == c->b->tensor) return Refused{"both operands are one tensor"};
+  // The key's axes are rows: of the result and of the other operand, each once.
+  const std::vector<AxisId>& rows = c->b->tensor == out.operand ? c->m : c->n;
+  std::vector<AxisId> seen;
+  for (const Index& i : out.key.at) {
+    const auto x = plain_axis(i);
+    if (!x || std::count(rows.begin(), rows.end(), *x) == 0 || std::count(seen.begin(), seen.end(), *x))
+      return Refused{"the key's axes are not rows of the product"};
+    seen.push_back(*x);
+  }
+  return out;
+}
+
 }  // namespace tilewright

@@ -37,4 +37,15 @@ std::vector<Bucket> buckets(const Program&, const Region&);
 // without one the key is whether a slice is live.
 Or<bool> bucketable(const Program&, const Region&, RegionAxis);
 
+// A product one of whose operands is read at a key: the same statement for one bucket, which reads the first slice.
+//
+//   U[t n] = sum[k] X[t k] * W[expert[t], k, n]     ->     sum[k] X[t k] * W[0, k, n], a contraction with t among its rows
+struct KeyedProduct {
+  Statement statement;
+  Access key;
+  TensorId operand = -1;
+  std::size_t dim = 0;               // of the operand
+};
+Or<KeyedProduct> keyed_product(const Program&, const Statement&);
+
 }  // namespace tilewright

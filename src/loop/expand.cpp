@@ -31,7 +31,9 @@ struct Expander {
   }
 
   BufferId add_buffer(TensorId t, DType held, std::vector<Span> box, bool inner) {
-    Buffer b{p.tensor(t).name, t, held, std::move(box), {}, inner, outside(t), {}};
+    Buffer b{p.tensor(t).name, t, held, std::move(box), {}, inner, outside(t), {}, {}};
+    for (const OperandAt& o : s.operands)
+      if (o.tensor == t) b.gathered = o;
     for (const ValueAt& v : s.values)
       if (v.tensor == t) b.at = v;
     for (const Span& span : b.box) b.extent.push_back(full(span));

@@ -36,6 +36,7 @@ struct Buffer {
   bool inner = false;                   // never leaves the kernel
   std::optional<double> outside;        // what every reader takes for elements outside the tensor
   std::optional<ValueAt> at;            // where it lives, if the schedule says so
+  std::optional<OperandAt> gathered = {};    // read through slots: an empty micro-tile of it need not be there
 };
 
 struct For {

@@ -35,6 +35,15 @@ struct Printer {
     }
     return fmt::format("{}[{}]", b.name, text);
   }
+  std::string gathered(const Buffer& b) const {
+    if (!b.gathered) return "";
+    const OperandAt& o = *b.gathered;
+    std::string units, dims;
+    for (std::int64_t u : o.unit) units += fmt::format("{}{}", units.empty() ? "" : " x ", u);
+    for (std::size_t d : o.packed) dims += fmt::format("{}{}", dims.empty() ? "" : ", ", o.dims[d]);
+    return fmt::format(", live micro-tiles of {} by {} {}, packed along dim {}", units, o.lengths ? "lengths" : o.source == o.tensor ? "zeros" : "mask",
+                       p.tensor(o.source).name, dims);
+  }
   void line(int depth, const std::string& text) { out += std::string(static_cast<std::size_t>(2 * depth), ' ') + text + "\n"; }
 
   void block(const Block& nodes, int depth) {
@@ -44,7 +53,7 @@ struct Printer {
                                 f->kind == For::Kind::grid ? "grid" : "seq", f->stages > 1 ? fmt::format(", ring of {}", f->stages) : ""));
         block(n.body, depth + 1);
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
-        line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : "") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : ""));
+        line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : "") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : "") + gathered(buffer(l->buffer)));
       } else if (const Store* st = std::get_if<Store>(&n.op)) {
         line(depth, fmt::format("store {} : {}", box(buffer(st->buffer)), name_of(p.tensor(buffer(st->buffer).tensor).dtype)));
       } else if (const Init* i = std::get_if<Init>(&n.op)) {

@@ -71,6 +71,9 @@ Grouping fold_maps(const Program&);                                           //
 bool runnable(const Program&, const Grouping&);                               // whether no group waits for one that waits for it
 Plan plan_groups(std::shared_ptr<const Program>, const Machine&, const PlanOptions&, const Grouping&);   // each must be a region
 std::vector<DimOrder> choose_layouts(const Program&);                         // by tensor
+// Operands of the region's contractions that are declared sparse and may be read through slots, as the permute law and the skipping
+// rule say. Why another is not goes to `refusals`.
+std::vector<OperandAt> choose_views(const Program&, const Region&, std::vector<std::string>* refusals = nullptr);
 
 // For a GPU: every schedule of one region that was priced, the fastest by prediction first; and that one.
 struct BlockChoice { Schedule schedule; double seconds = 0; };

@@ -44,6 +44,19 @@ struct LeafAt {
   int warps_m = 1, warps_n = 1, rows = 16, columns = 8;
 };
 
+// An operand that is read through slots: micro-tiles of it that hold nothing but zeros are not visited, and what is between the
+// others is packed. Which are live the data says, in the `source`: the operand itself, or a boolean mask over some of its dims, or
+// lengths, which bound the dim behind theirs.
+//
+//   A[m k] in micro-tiles of 32 x 1         source A, dims {0, 1}, unit {32, 1}, packed {1}: columns of each block of 32 rows
+struct OperandAt {
+  TensorId tensor = -1, source = -1;
+  bool lengths = false;
+  std::vector<std::size_t> dims;         // of the operand, that the cells are over
+  std::vector<std::int64_t> unit;        // extents of a micro-tile along them
+  std::vector<std::size_t> packed;       // positions in `dims`
+};
+
 struct Schedule {
   std::vector<AxisStep> steps;    // tiles before streams
   int threads = 1;                // of a CPU's pool; of a GPU's block
@@ -52,6 +65,7 @@ struct Schedule {
   std::string isa;                // the vector instructions that a CPU's leaves are made for
   int resident = 0;               // blocks of a GPU that share a core: bounds their registers; 0: as it comes
   std::int64_t band = 0;          // blocks go through the last two tiled axes in bands of so many tiles of the outer one; 0: row by row
+  std::vector<OperandAt> operands = {};   // those that are not read as they lie
 };
 
 // A bound that is affine in the loop variables. Step i of a schedule owns two of them: 2*i is the low end of its tile and

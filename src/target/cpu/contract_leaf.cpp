@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "support/memory.h"
+#include "target/cpu/gathered_leaf.h"
 #include "target/cpu/leaf_loops.h"
 
 namespace tilewright::cpu {
@@ -116,16 +117,35 @@ struct Compiler {
       for (RegionAxis a : g) out.row_limit *= full_tile[static_cast<std::size_t>(a)];
   }
 
+  // Where the copies of b for the far axes lie, when all of it is packed.
+  std::int64_t place_copies(std::int64_t each) {
+    std::int64_t copies = 1;
+    out.packed_far.clear(), out.far_extent.clear();
+    for (RegionAxis a : out.far) {
+      const bool has = out.b_strides[a] != 0;
+      out.packed_far.push_back(has ? each * copies : 0);
+      out.far_extent.push_back(extent(a));
+      if (has) copies *= extent(a);
+    }
+    return copies;
+  }
+
+  // The operand that the schedule reads through slots, unless this leaf cannot.
+  void gather(const Contraction& c, const OperandAt& view, bool aligned) {
+    const Buffer &a = nest.buffers[static_cast<std::size_t>(out.a)], &b = nest.buffers[static_cast<std::size_t>(out.b)];
+    if (!aligned) out.not_gathered = "tiles end inside a panel";
+    else if (a.inner || b.inner) out.not_gathered = "the kernel makes an operand itself";
+    else out.gathered = compile_gathered(leaf, p, r, statement, view, *c.a, out, full_tile, &out.not_gathered);
+    if (!out.gathered) return;
+    if (!out.packed) place_copies((out.n_extent + leaf.nr - 1) / leaf.nr * out.k_extent * leaf.nr);
+    out.gather_bytes = gathered_scratch(out, full_tile);
+  }
+
   // Weights with bytes are packed now; the far axes that b does not have share one packing.
   void pack_weights(const Tensor& t) {
     const std::int64_t panels = (out.n_extent + leaf.nr - 1) / leaf.nr;
     const std::int64_t each = panels * panel(leaf, out);
-    std::int64_t copies = 1;
-    for (RegionAxis a : out.far) {
-      const bool has = out.b_strides[a] != 0;
-      out.packed_far.push_back(has ? each * copies : 0);
-      if (has) copies *= extent(a);
-    }
+    const std::int64_t copies = place_copies(each);
     const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each) * bytes_of(out.packed_type));
     std::vector<std::int64_t> at(out.far.size(), 0);
     for (std::int64_t n = 0; n < copies; ++n) {
@@ -157,7 +177,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
                                   const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile,
                                   BufferId accumulator) {
   const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
-  const Or<Contraction> c = contraction(p, s);
+  Or<Contraction> c = contraction(p, s);
   if (!c) return Refused{c.reason()};
   for (const Size& e : r.axes)
     if (e.constant() == 0) return Refused{"an axis is empty"};
@@ -168,6 +188,9 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
       return Refused{"the contraction is streamed"};
   Compiler comp{leaf, p, r, nest, statement, tiled, full_tile, {}};
   ContractLeaf& out = comp.out;
+  // An operand that is read through slots is the one with the rows.
+  const auto gathered = [&](const Access* x) { return nest.buffers[static_cast<std::size_t>(comp.buffer_of(x->tensor))].gathered; };
+  if (gathered(c->b) && !c->a->otherwise && !c->m.empty()) std::swap((*c).a, (*c).b), std::swap((*c).m, (*c).n);
   out.a = comp.buffer_of(c->a->tensor);
   out.b = comp.buffer_of(c->b->tensor);
   const int last = maps.empty() ? statement : maps.back();
@@ -200,7 +223,8 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   const Tensor& weights = p.tensor(c->b->tensor);
   const bool aligned = !tiled[static_cast<std::size_t>(out.n)] || full_tile[static_cast<std::size_t>(out.n)] % leaf.nr == 0;
   if (weights.kind == Kind::weight && !weights.data.empty() && aligned) comp.pack_weights(weights);
-  if (!out.packed)
+  if (const auto view = gathered(c->a)) comp.gather(*c, *view, aligned);
+  if (!out.packed && !out.gathered)
     out.pack_bytes = (full_tile[static_cast<std::size_t>(out.n)] + leaf.nr - 1) / leaf.nr * panel(leaf, out) *
                      static_cast<std::int64_t>(bytes_of(out.packed_type));
   return std::move(out);
@@ -208,11 +232,12 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
 
 std::int64_t scratch_bytes(const ContractLeaf& l) {
   const auto tables = static_cast<std::int64_t>(2 + l.steps.size()) * l.row_limit * 8;
-  return (l.pack_bytes + 63) / 64 * 64 + (l.rows.size() > 1 ? tables : 0);
+  return l.gathered ? l.gather_bytes : (l.pack_bytes + 63) / 64 * 64 + (l.rows.size() > 1 ? tables : 0);
 }
 
 void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
                   const std::int64_t* high, std::byte* scratch) {
+  if (l.gathered) return run_gathered(leaf, l, views, low, high, scratch);
   const Placement& a = a_copy ? l.copied : l.in_place;
   const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
   std::byte* pack_to = scratch;

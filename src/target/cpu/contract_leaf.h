@@ -19,6 +19,8 @@ struct Placement {
   std::vector<std::int64_t> taps;                 // element offsets of the taps, from the first
 };
 
+struct Gathered;                                  // gathered_leaf.h
+
 struct ContractLeaf {
   BufferId a = -1, b = -1, c = -1;
   DType a_type = DType::f32, b_type = DType::f32, c_type = DType::f32, packed_type = DType::f32;
@@ -37,6 +39,10 @@ struct ContractLeaf {
   std::vector<StepOf> steps;
   std::shared_ptr<const Aligned> packed;          // of a weight: [far axes of b][panels][taps * k][nr]
   std::vector<std::int64_t> packed_far;           // elements a step of each far axis moves in `packed`
+  std::vector<std::int64_t> far_extent;           // of each far axis
+  std::shared_ptr<Gathered> gathered;             // a is read through slots
+  std::string not_gathered;                       // or why it is not, though the schedule says so
+  std::int64_t gather_bytes = 0;                  // scratch for that
   std::int64_t pack_bytes = 0;                    // scratch for packing a tile, 0 if packed
   std::int64_t row_limit = 0;                     // rows of a full tile, for the tables in scratch
 };

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "target/cpu/gathered_leaf.h"
+
 namespace tilewright::cpu {
 
 namespace k = kernels;
@@ -31,6 +33,14 @@ void collect_reads(const std::vector<Kernel::Step>& steps, const Kernel& k, std:
       read(w->leaf.a);
       for (const StepOf& step : w->leaf.steps) read(step.buffer);
     }
+  }
+}
+
+// The contractions of a kernel that read an operand through slots.
+template <class F> void each_gathered(const std::vector<Kernel::Step>& steps, F&& f) {
+  for (const Kernel::Step& s : steps) {
+    if (const auto* stream = std::get_if<Kernel::Stream>(&s.op)) each_gathered(stream->body, f);
+    if (const auto* c = std::get_if<Kernel::Contract>(&s.op); c && c->leaf.gathered) f(c->leaf);
   }
 }
 
@@ -79,6 +89,7 @@ struct Execution {
   int workers;
   Barrier barrier;
   std::vector<const LaneProgram::Fault*> faults; // one a worker, all of one kernel
+  std::atomic<std::int64_t> next{0};             // tile of a kernel whose tiles take longer and shorter
   std::exception_ptr opaque_error{};
   // The kernel after which to stop: a fault of one worker must not let another miss the barrier behind that kernel.
   std::atomic<std::size_t> stop{SIZE_MAX};
@@ -112,14 +123,31 @@ struct Execution {
     return true;
   }
 
+  // What must be known of operands before the tiles that read them through slots; whether there are any. Which worker runs a tile
+  // changes no bit of it.
+  bool prepare(const Kernel& kernel, int w) {
+    bool any = false;
+    each_gathered(kernel.steps, [&](const ContractLeaf& l) {
+      any = true;
+      if (w == 0) next = 0;
+      prepare_gathered(*exe.leaf, l, tensors, kernel.places[static_cast<std::size_t>(l.b)].tensor, w, workers);
+      if (workers > 1) barrier.wait(w);
+      list_gathered(l, w, workers);
+      if (workers > 1) barrier.wait(w);
+    });
+    return any;
+  }
+
   // One worker's way through all kernels. Nothing here throws: faults are kept and raised after the region.
   void worker(int w) {
     auto then = std::chrono::steady_clock::now();
     for (std::size_t n = 0; n < exe.kernels.size(); ++n) {
       if (plan.kernels[n].region) {
         const Kernel& kernel = exe.kernels[n];
-        const std::int64_t from = kernel.tiles * w / workers, to = kernel.tiles * (w + 1) / workers;
-        for (std::int64_t t = from; t < to && !wanted_to_end(n); ++t)
+        const bool uneven = prepare(kernel, w);
+        std::int64_t t = kernel.tiles * w / workers;
+        const std::int64_t to = uneven ? kernel.tiles : kernel.tiles * (w + 1) / workers;
+        for (uneven ? t = next++ : t; t < to && !wanted_to_end(n); uneven ? t = next++ : ++t)
           if (const LaneProgram::Fault* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
             const LaneProgram::Fault*& mine = faults[static_cast<std::size_t>(w)];
             mine = earlier(mine, bad);

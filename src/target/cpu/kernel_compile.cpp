@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "loop/points.h"
+#include "target/cpu/gathered_leaf.h"
 #include "target/cpu/kernel.h"
 
 namespace tilewright::cpu {
@@ -251,8 +252,11 @@ struct KernelCompiler {
   static bool covers_edges(const WindowLeaf& l) { return !l.slides.empty(); }
 
   static std::string describe(const ContractLeaf& l) {
-    return fmt::format("contract n {} k {}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "",
-                       l.packed ? "" : " packed in each tile",
+    static constexpr const char* forms[] = {"columns of row blocks", "whole rows", "pieces of rows"};
+    const std::string gathered = l.gathered ? fmt::format(" gathered ({})", forms[static_cast<int>(l.gathered->form)])
+                                 : l.not_gathered.empty() ? "" : fmt::format(" not gathered ({})", l.not_gathered);
+    return fmt::format("contract n {} k {}{}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "", gathered,
+                       l.packed ? "" : l.gathered ? " packed before the tiles" : " packed in each tile",
                        l.accumulate ? " streamed" : "", l.steps.empty() ? "" : ": " + step_names(l.steps));
   }
   static std::string describe(const WindowLeaf& l) {

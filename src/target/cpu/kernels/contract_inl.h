@@ -12,6 +12,8 @@
 //
 // A in f16 or bf16 is widened into a buffer, a tile of rows and a range of K at a time; so are rows of f32 that would
 // fight for the same sets of the L1 cache. Between ranges the sums of up to 16 panels wait on the stack.
+//
+// Taps of one k may be scattered in A (tap_offset) and in B's panels (b_offset): products of live columns only.
 #pragma once
 #include "target/cpu/kernels/epilogue_inl.h"
 #include "target/cpu/kernels/tile_inl.h"
@@ -32,6 +34,7 @@ struct Step {
   const std::int64_t* tap;
   std::int64_t taps, k, a_k;
   const void* b;
+  const std::int64_t* b_tap; // taps that are scattered in the panel; null: one after the other
   const float* const* begin; // sums so far; null: 0
   std::int64_t begin_column;
   float* const* end; // where they go
@@ -94,9 +97,11 @@ template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kerne
     sums.clear();
   const float* a[rows];
   unroll<rows>(TW_UNROLLED(r) { a[r.value] = s.a[r.value]; });
-  const B* b = static_cast<const B*>(s.b);
+  const B* const panel = static_cast<const B*>(s.b);
+  const B* b = panel;
   for (std::int64_t t = 0; t < s.taps; ++t) {
     std::int64_t at = s.tap ? s.tap[t] : 0;
+    if (s.b_tap) b = panel + s.b_tap[t];
     for (std::int64_t k = 0; k < s.k; ++k, at += s.a_k, b += nr) sums.multiply_add(b, a, at);
   }
   if constexpr (sizeof(B) == 4) { // a Quick ending
@@ -200,6 +205,10 @@ template <class T> void widen_rows(const Contract& c, RowTile& t, const Range& r
   for (int r = 0; r < t.rows; ++r) {
     const T* const row = static_cast<const T*>(c.a) + row_at(c.a_rows, t.row + r);
     float* to = t.staged + r * staged_k;
+    if (c.k == 1 && c.tap_offset) { // taps alone: gathered one by one
+      for (std::int64_t i = 0; i < range.count; ++i) to[i] = widen(row[c.tap_offset[range.from + i]]);
+      continue;
+    }
     for (std::int64_t at = range.from, end = at + range.count; at < end;) {
       const std::int64_t tap = at / c.k, k = at % c.k, run = least(c.k - k, end - at);
       const T* p = row + (c.tap_offset ? c.tap_offset[tap] : 0) + k * c.a_k;
@@ -216,13 +225,21 @@ template <class T> void widen_rows(const Contract& c, RowTile& t, const Range& r
   }
 }
 
+struct Counting {
+  std::int64_t at[staged_k]{};
+  constexpr Counting() {
+    for (int i = 0; i < staged_k; ++i) at[i] = i;
+  }
+};
+constexpr Counting counting;
+
 // Copies a range of the tile's rows, in f32, side by side.
 inline void stage(const Contract& c, RowTile& t, Step& s, const Range& range) {
   for_storage(c.a_type, [&](auto* type) { widen_rows<std::remove_pointer_t<decltype(type)>>(c, t, range); });
   for (int r = 0; r < t.rows; ++r) s.a[r] = t.staged + r * staged_k;
-  s.tap = nullptr;
-  s.taps = 1;
-  s.k = range.count;
+  s.tap = c.b_offset ? counting.at : nullptr; // staged one after the other, but not so in the panels
+  s.taps = c.b_offset ? range.count : 1;
+  s.k = c.b_offset ? 1 : range.count;
   s.a_k = 1;
 }
 
@@ -251,7 +268,8 @@ inline void sum_range(const Contract& c, const Quick& quick, RowTile& t, Step& s
   s.bias = ends && quick.bias ? quick.bias + p.column : nullptr;
   s.residual = ends && quick.residual ? t.residual : nullptr;
   s.limits = ends && quick.limits;
-  s.b = static_cast<const char*>(p.b) + range.from * nr * bytes_of_storage(c.b_type);
+  s.b = static_cast<const char*>(p.b) + (c.b_offset ? 0 : range.from * nr * bytes_of_storage(c.b_type));
+  s.b_tap = c.b_offset ? c.b_offset + range.from : nullptr;
   micro_kernel_for(c.b_type, p.width, t.rows)(s);
   if (range.last && !direct)
     finish_tile({t.sums[p.slot], nr, t.rows, p.columns, t.row, p.column}, c.epilogue, {c.c, c.c_type, c.c_rows, c.c_n});

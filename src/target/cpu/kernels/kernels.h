@@ -33,6 +33,7 @@ struct Kernels {
   void (*copy)(const Copy&);
   void (*fill)(const Fill&);
   void (*convert)(const Convert&);
+  void (*detect)(const Detect&);
 };
 
 // Which tables there are is decided by machine/isa.h (what this CPU runs) and by the build (what was compiled).

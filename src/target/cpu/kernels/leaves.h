@@ -86,6 +86,7 @@ struct Contract {
   std::int64_t a_k = 1;
   const std::int64_t* tap_offset = nullptr; // [taps]; null: all 0
   const void* b = nullptr;                  // packed by pack_b, same taps and k; the first panel of this block
+  const std::int64_t* b_offset = nullptr;   // [taps]: where in its panel tap t lies, of one k; null: one after the other
   DType b_type = DType::f32;                // as packed
   std::int64_t b_panel = 0;                 // elements (of integers: bytes) from a panel to the next; 0: as packed
   void* c = nullptr;
@@ -155,6 +156,17 @@ struct Convert {
   DType src_type = DType::f32;
   void* dst = nullptr;
   DType dst_type = DType::f32;
+};
+
+// marks[c / unit] |= whether any of rows x columns elements in column c is not a zero. Elements of 1, 2, 4 or 8 bytes, with a sign bit
+// that does not count or without.
+struct Detect {
+  std::int64_t rows = 0, columns = 0, unit = 1;
+  int bytes = 4;
+  bool sign = true;
+  const void* src = nullptr;
+  std::int64_t row = 0, column = 1; // elements between rows, between columns
+  std::uint8_t* marks = nullptr;    // [ceil(columns / unit)], 0 or 1
 };
 
 } // namespace tilewright::kernels

@@ -18,6 +18,7 @@ const Kernels table = {.isa = Isa::TW_ISA,
                        .run = run,
                        .copy = copy,
                        .fill = fill,
-                       .convert = convert};
+                       .convert = convert,
+                       .detect = detect};
 
 } // namespace tilewright::kernels::TW_ISA

@@ -15,6 +15,7 @@ void run(const CodeView&, const Frame&);
 void copy(const Copy&);
 void fill(const Fill&);
 void convert(const Convert&);
+void detect(const Detect&);
 
 extern const Kernels table;
 
