@@ -5,9 +5,12 @@ add_library(tw_kernels STATIC ${_kernels}/kernels.cpp ${_kernels}/vector_program
 target_include_directories(tw_kernels PUBLIC src)
 target_link_libraries(tw_kernels PUBLIC tw_machine)
 
+set(TILEWRIGHT_LEAVES contract window move detect interpreter integers table) # compiled once an instruction set
 function(tilewright_kernels isa)
-  add_library(tw_kernels_${isa} OBJECT ${_kernels}/contract.cpp ${_kernels}/window.cpp ${_kernels}/move.cpp ${_kernels}/detect.cpp
-                                       ${_kernels}/interpreter.cpp ${_kernels}/integers.cpp ${_kernels}/table.cpp)
+  add_library(tw_kernels_${isa} OBJECT)
+  foreach(file ${TILEWRIGHT_LEAVES})
+    target_sources(tw_kernels_${isa} PRIVATE ${_kernels}/${file}.cpp)
+  endforeach()
   target_include_directories(tw_kernels_${isa} PRIVATE src)
   target_compile_definitions(tw_kernels_${isa} PRIVATE TW_ISA=${isa})
   target_compile_options(tw_kernels_${isa} PRIVATE -fno-exceptions -fno-strict-aliasing ${ARGN}

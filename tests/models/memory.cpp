@@ -1,7 +1,8 @@
 // How much memory a model needs from opening to its first answer: at most twice its weights and its largest live activations, above
 // what the idle process has.
 //
-//   measure_memory MODEL.onnx...        a row a model, each in a process of its own; exit code 1 if one needs more
+//   measure_memory [SIZE=N | MODEL.onnx]...        a row a model, each in a process of its own; exit code 1 if one needs more. A size
+//                                                  holds for the next model; others that are free are 64, a batch is 1.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,13 +29,14 @@ double status_mib(const std::string& key) {
 
 double mib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-int measure(const std::string& path) {
+int measure(const std::string& path, const Binding& sizes) {
   const double idle = status_mib("VmHWM");
   OpenOptions o;
   o.session.threads = 2;
+  o.session.sizes = sizes;
   Program p = load_program(path, o);
   for (const SizeDecl& size : p.sizes)
-    if (is_free(size)) o.session.sizes[size.name] = size.name == "batch" ? 1 : 64;
+    if (is_free(size) && !sizes.contains(size.name)) o.session.sizes[size.name] = size.name == "batch" ? 1 : 64;
   std::int64_t weights = 0;
   for (const Tensor& t : p.tensors)
     if (t.kind == Kind::weight) weights += static_cast<std::int64_t>(t.data.size());
@@ -65,14 +67,21 @@ int measure(const std::string& path) {
 
 int main(int argc, char** argv) {
   int failed = 0;
+  Binding sizes;
   for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (const std::size_t equals = argument.find('='); equals != std::string::npos) {
+      sizes[argument.substr(0, equals)] = std::stoll(argument.substr(equals + 1));
+      continue;
+    }
     std::fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-      const int code = measure(argv[i]);
+      const int code = measure(argument, sizes);
       std::fflush(stdout);
       _exit(code);
     }
+    sizes.clear();
     int status = 1;
     waitpid(child, &status, 0);
     failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;

@@ -10,7 +10,7 @@ if(NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_FUZZ AND TARGET tilewright_library
   # The leaves of one instruction set: a library of their own, because their flags must not reach anything else.
   function(tilewright_sanitized_leaves name isa sanitizer)
     add_library(${name} OBJECT)
-    foreach(file contract window move interpreter table)
+    foreach(file ${TILEWRIGHT_LEAVES})
       target_sources(${name} PRIVATE ${_cpu}/kernels/${file}.cpp)
     endforeach()
     target_include_directories(${name} PRIVATE ${_src})
