@@ -14,8 +14,8 @@ Everything is computed by the shared library; this package only hands arrays ove
 """
 
 from ._library import Error, version
-from ._operators import matmul, ragged_linear
+from ._operators import matmul, moe, ragged_linear
 from ._session import Session, TensorInfo, compile
 
-__all__ = ["Error", "Session", "TensorInfo", "compile", "matmul", "ragged_linear"]
+__all__ = ["Error", "Session", "TensorInfo", "compile", "matmul", "moe", "ragged_linear"]
 __version__ = version()

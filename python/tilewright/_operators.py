@@ -4,6 +4,8 @@
     y = tilewright.matmul(a, b, mask=keep)                  or a mask over a's rows, or over all of a, says where they are
     y = tilewright.ragged_linear(x, lengths, w, bias)       rows behind a sequence's length are not computed
 
+    y = tilewright.moe(x, experts, w1, w2, weights)         rows of x by the expert of each, two layers and a weighted sum
+
 Each is a program of one or two statements (``tilewright.compile``), planned once for its shapes and kept. Zeros are skipped, not
 multiplied: 0 * inf is 0 here.
 """
@@ -36,7 +38,12 @@ def _session(text: str, options: Tuple) -> Session:
     return session
 
 
-def _run(text: str, feeds, threads, out):
+def _run(text: str, feeds, threads, out, shape, otherwise=0):
+    """shape: of the result, which is `otherwise` where an operand has no elements at all."""
+    if any(array.size == 0 for array in feeds.values()):
+        result = np.empty(shape, next(iter(feeds.values())).dtype) if out is None else out
+        result[...] = otherwise
+        return result
     session = _session(text, (("threads", threads),) if threads else ())
     [result] = session.run(None, feeds, out=None if out is None else [out])
     return result
@@ -88,7 +95,7 @@ def matmul(a: Any, b: Any, *, mask: Optional[Any] = None, tile: Tuple[int, int] 
     text = (f"program product({_sizes(lead, a.shape)}, k={a.shape[-1]}, n={b.shape[1]})\n{declared}"
             f"input A[{lead} k] : {kind} sparse({form}, tile {rows}, {columns})\ninput B[k n] : {other}\n"
             f"C[{lead} n] : {kind} = sum[k] A[{lead} k] * B[k n]\noutput C\n")
-    return _run(text, feeds, threads, out)
+    return _run(text, feeds, threads, out, (*a.shape[:-1], b.shape[1]))
 
 
 def ragged_linear(x: Any, lengths: Any, w: Any, bias: Optional[Any] = None, *, threads: Optional[int] = None,
@@ -109,4 +116,31 @@ def ragged_linear(x: Any, lengths: Any, w: Any, bias: Optional[Any] = None, *, t
         feeds["v"] = np.asarray(bias)
         text += (f"input v[n] : {_kind('bias', feeds['v'])}\nY[b s n] = sum[k] X[b s k] * W[k n]\n"
                  f"Z[b s n] : {kind} = Y[b s n] + v[n]\noutput Z\n")
-    return _run(text, feeds, threads, out)
+    return _run(text, feeds, threads, out, (*x.shape[:2], w.shape[1]), 0 if bias is None else np.asarray(bias))
+
+
+def moe(x: Any, experts: Any, w1: Any, w2: Any, weights: Optional[Any] = None, *, threads: Optional[int] = None,
+        out: Optional[Any] = None) -> Any:
+    """The sum over j of weights[t, j] * (relu(x[t] @ w1[e]) @ w2[e]) with e = experts[t, j].
+
+    x[t, k], w1[e, k, f], w2[e, f, n]; experts[t] or experts[t, j] are integers, each in [0, e). Rows of one expert are computed
+    together, wherever they lie; an expert without rows costs nothing, and none has a capacity.
+    """
+    x, w1, w2, experts = np.asarray(x), np.asarray(w1), np.asarray(w2), np.asarray(experts)
+    if experts.ndim == 1:
+        experts = experts[:, None]
+    if (x.ndim, w1.ndim, w2.ndim, experts.ndim) != (2, 3, 3, 2) or x.shape[1] != w1.shape[1] or w2.shape[:2] != w1.shape[::2] or (
+            experts.shape[0] != x.shape[0]):
+        _refuse("moe", f"shapes {x.shape}, {experts.shape}, {w1.shape} and {w2.shape} do not go together",
+                "x[t, k], experts[t, j], w1[e, k, f], w2[e, f, n] are wanted")
+    if experts.dtype.kind not in "iu":
+        _refuse("experts", f"are {experts.dtype}", "integers are wanted")
+    if weights is None:
+        weights = np.ones(experts.shape, np.float32)
+    weights = np.asarray(weights).reshape(experts.shape)
+    kinds = [_kind(name, a) for name, a in (("x", x), ("w1", w1), ("w2", w2), ("weights", weights))]
+    text = (f"program moe({_sizes('t k', x.shape)}, j={experts.shape[1]}, {_sizes('e f n', (*w1.shape[::2], w2.shape[2]))})\n"
+            f"input X[t k] : {kinds[0]}\ninput g[t j] : index(e)\ninput V[e k f] : {kinds[1]}\ninput W[e f n] : {kinds[2]}\n"
+            f"input p[t j] : {kinds[3]}\nU[t j f] = sum[k] X[t k] * V[g[t, j], k, f]\nH[t j f] = max(U[t j f], 0)\n"
+            f"Z[t j n] = sum[f] H[t j f] * W[g[t, j], f, n]\nY[t n] : {kinds[0]} = sum[j] Z[t j n] * p[t j]\noutput Y\n")
+    return _run(text, {"X": x, "g": experts.astype(np.int64), "V": w1, "W": w2, "p": weights}, threads, out, (x.shape[0], w2.shape[2]))

@@ -195,6 +195,7 @@ Or<KeyedProduct> keyed_product(const Program& p, const Statement& s) {
   const std::vector<AxisId>& rows = c->b->tensor == out.operand ? c->m : c->n;
   std::vector<AxisId> seen;
   for (const Index& i : out.key.at) {
+    if (i.terms.empty()) continue;   // one element
     const auto x = plain_axis(i);
     if (!x || std::count(rows.begin(), rows.end(), *x) == 0 || std::count(seen.begin(), seen.end(), *x))
       return Refused{"the key's axes are not rows of the product"};

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "law/permute.h"
 #include "plan/choose.h"
 
 namespace tilewright {
@@ -49,7 +50,8 @@ struct Chooser {
   Granule granule(const std::vector<RegionAxis>& axes) const {
     Granule g;
     const Statement& s = *p.statement(r.statements[0]);
-    if (const auto c = contraction(p, s)) {
+    const auto keyed = keyed_product(p, s);   // a product in buckets is one with the same columns
+    if (const auto c = contraction(p, keyed ? keyed->statement : s)) {
       for (AxisId n : c->n) {
         const RegionAxis a = region_axis(0, n);
         if (g.columns < 0 || (a == axes.back()) || (g.columns != axes.back() && extent(a) > extent(g.columns))) g.columns = a;

@@ -220,6 +220,21 @@ TEST(Permute, ExpertsAreBuckets) {
   EXPECT_EQ(b[0].operand, c.tensor("W"));
   EXPECT_EQ(b[0].key.tensor, c.tensor("expert"));
   EXPECT_EQ(b[0].dim, 0u);
+  const auto one = keyed_product(c.p, *c.p.statement(0));   // what a bucket computes
+  ASSERT_TRUE(one) << one.reason();
+  EXPECT_EQ(print(c.p, one->statement.body, one->statement.names), "X[t k] * W[0, k, n]");
+  EXPECT_EQ(one->operand, c.tensor("W"));
+}
+
+TEST(Permute, ProductsThatAreNoneInBuckets) {
+  auto why = [](const std::string& text) {
+    const Program p = fix_sizes(parse("program p" + text, "case.tw"), {});
+    return keyed_product(p, *p.statement(0)).reason();
+  };
+  EXPECT_EQ(why("(m=3, n=4, k=5)\ninput A[m k], B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n"), "not one operand is read at a key");
+  EXPECT_EQ(why("(m=3, n=4, k=5, e=2)\ninput A[m k], B[e n] : f32\ninput g[k] : index(e)\nC[m n] = sum[k] A[m k] * B[g[k], n]\noutput C\n").substr(0, 22),
+            "k is reduced but only o");
+  EXPECT_NE(why("(m=3, n=4, k=5, e=2)\ninput A[m k], B[e k n] : f32\ninput g[n] : index(e)\nC[m n] = sum[k] A[m k] * B[g[n], k, n]\noutput C\n"), "");
 }
 
 TEST(Permute, SeveralExpertsATokenAreOneBucketAxis) {

@@ -50,6 +50,11 @@ class Matmul(unittest.TestCase):
         self.assertIs(tilewright.matmul(a.astype(np.float16), b, tile=(4, 1), out=out), out)
         np.testing.assert_allclose(out, a.astype(np.float16).astype(np.float32) @ b.astype(np.float32), rtol=0, atol=0.02)
 
+    def test_nothing(self):
+        for m, k, n in ((0, 5, 6), (4, 0, 6), (4, 5, 0)):
+            c = tilewright.matmul(np.zeros((m, k), np.float32), np.zeros((k, n), np.float32))
+            np.testing.assert_array_equal(c, np.zeros((m, n), np.float32))
+
     def test_refusals(self):
         a, b = np.zeros((4, 5), np.float32), np.zeros((5, 6), np.float32)
         for call in (lambda: tilewright.matmul(a, b.T), lambda: tilewright.matmul(a[0], b), lambda: tilewright.matmul(a, b, tile=(0, 1)),
@@ -77,6 +82,28 @@ class RaggedLinear(unittest.TestCase):
         for lengths in (np.zeros(3, int), np.zeros(2, np.float32)):
             with self.assertRaises(tilewright.Error):
                 tilewright.ragged_linear(x, lengths, w)
+
+
+class Moe(unittest.TestCase):
+    def test_routings(self):
+        random = np.random.default_rng(7)
+        x = random.standard_normal((50, 20)).astype(np.float32)
+        w1, w2 = random.standard_normal((6, 20, 40)).astype(np.float32), random.standard_normal((6, 40, 33)).astype(np.float32)
+        top2 = np.argsort(random.random((50, 6)))[:, :2]
+        for experts in (random.integers(0, 6, 50), np.zeros(50, np.int32), np.full(50, 5), top2, np.array([2, 0, 2, 2, 5] * 10)):
+            chosen = experts if experts.ndim == 2 else experts[:, None]
+            weights = random.random(chosen.shape).astype(np.float32)
+            want = sum(weights[:, [j]] * np.einsum("tf,tfn->tn", np.maximum(np.einsum("tk,tkf->tf", x, w1[e]), 0), w2[e])
+                       for j, e in enumerate(chosen.T))
+            got = tilewright.moe(x, experts, w1, w2, weights)
+            np.testing.assert_allclose(got, want, rtol=0, atol=3e-5 * np.abs(want).max())
+            np.testing.assert_array_equal(got, tilewright.moe(x, experts, w1, w2, weights, threads=1))
+
+    def test_refusals(self):
+        x, w1, w2 = np.zeros((4, 5), np.float32), np.zeros((2, 5, 6), np.float32), np.zeros((2, 6, 7), np.float32)
+        for experts in (np.array([0, 1, 2, 0]), np.array([0, -1, 1, 0]), np.zeros(3, int), np.zeros(4, np.float32)):
+            with self.assertRaises(tilewright.Error):
+                tilewright.moe(x, experts, w1, w2)
 
 
 if __name__ == "__main__":

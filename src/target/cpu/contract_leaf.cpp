@@ -170,13 +170,22 @@ struct Compiler {
   }
 };
 
+bool read_in(const Block& block, BufferId b) {
+  return std::any_of(block.begin(), block.end(), [&](const Node& n) {
+    const Compute* c = std::get_if<Compute>(&n.op);
+    return (c && std::count(c->reads.begin(), c->reads.end(), b) > 0) || read_in(n.body, b);
+  });
+}
+
 }  // namespace
 
 Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, const Region& r, const Nest& nest, int statement,
                                   const std::vector<int>& maps, const std::vector<Stored>& in_place, const std::vector<Stored>& copied,
                                   const Stored& stored, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile,
                                   BufferId accumulator) {
-  const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
+  const Statement& original = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
+  const Or<KeyedProduct> keyed = keyed_product(p, original);
+  const Statement& s = keyed ? keyed->statement : original;
   Or<Contraction> c = contraction(p, s);
   if (!c) return Refused{c.reason()};
   for (const Size& e : r.axes)
@@ -190,7 +199,8 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   ContractLeaf& out = comp.out;
   // An operand that is read through slots is the one with the rows.
   const auto gathered = [&](const Access* x) { return nest.buffers[static_cast<std::size_t>(comp.buffer_of(x->tensor))].gathered; };
-  if (gathered(c->b) && !c->a->otherwise && !c->m.empty()) std::swap((*c).a, (*c).b), std::swap((*c).m, (*c).n);
+  const bool turned = keyed ? c->a->tensor == keyed->operand : gathered(c->b) && !c->a->otherwise;
+  if (turned && !c->m.empty()) std::swap((*c).a, (*c).b), std::swap((*c).m, (*c).n);
   out.a = comp.buffer_of(c->a->tensor);
   out.b = comp.buffer_of(c->b->tensor);
   const int last = maps.empty() ? statement : maps.back();
@@ -219,11 +229,26 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   comp.choose_k(*c);
   comp.choose_n(*c);
   comp.choose_rows(*c);
-  out.packed_type = out.b_type;
+  out.packed_type = out.b_type, out.panel = leaf.nr;
   const Tensor& weights = p.tensor(c->b->tensor);
   const bool aligned = !tiled[static_cast<std::size_t>(out.n)] || full_tile[static_cast<std::size_t>(out.n)] % leaf.nr == 0;
-  if (weights.kind == Kind::weight && !weights.data.empty() && aligned) comp.pack_weights(weights);
-  if (const auto view = gathered(c->a)) comp.gather(*c, *view, aligned);
+  if (weights.kind == Kind::weight && !weights.data.empty() && aligned && !keyed) comp.pack_weights(weights);
+  if (keyed) {
+    if (!aligned) return Refused{"tiles end inside a panel"};
+    if (nest.buffers[static_cast<std::size_t>(out.b)].inner || c->a->otherwise || c->b->tensor != keyed->operand) return Refused{"the operand that is read at a key"};
+    std::string why;
+    out.gathered = compile_buckets(leaf, p, r, statement, *keyed, in_place[static_cast<std::size_t>(out.b)], out, &why);
+    if (!out.gathered) return Refused{why};
+    // Rows of other tiles are not there where the kernel makes an operand, or reads the result again.
+    auto inner = [&](BufferId of) { return of >= 0 && nest.buffers[static_cast<std::size_t>(of)].inner; };
+    bool& within = out.gathered->within_tiles = inner(out.a) || inner(out.c) || read_in(nest.body, out.c);
+    for (const StepOf& step : out.steps) within |= inner(step.buffer);
+    comp.place_copies((out.n_extent + leaf.nr - 1) / leaf.nr * out.k_extent * leaf.nr);
+    const bool constant = weights.kind == Kind::weight && !weights.data.empty();
+    const auto slices = pack_slices(leaf, out, constant ? weights.data.data() : nullptr);
+    if (constant) out.packed = slices;
+    out.gather_bytes = gathered_scratch(out, full_tile);
+  } else if (const auto view = gathered(c->a)) comp.gather(*c, *view, aligned);
   if (!out.packed && !out.gathered)
     out.pack_bytes = (full_tile[static_cast<std::size_t>(out.n)] + leaf.nr - 1) / leaf.nr * panel(leaf, out) *
                      static_cast<std::int64_t>(bytes_of(out.packed_type));

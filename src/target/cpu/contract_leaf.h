@@ -42,6 +42,7 @@ struct ContractLeaf {
   std::vector<std::int64_t> far_extent;           // of each far axis
   std::shared_ptr<Gathered> gathered;             // a is read through slots
   std::string not_gathered;                       // or why it is not, though the schedule says so
+  int panel = 0;                                  // columns of a packed panel
   std::int64_t gather_bytes = 0;                  // scratch for that
   std::int64_t pack_bytes = 0;                    // scratch for packing a tile, 0 if packed
   std::int64_t row_limit = 0;                     // rows of a full tile, for the tables in scratch

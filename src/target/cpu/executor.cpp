@@ -125,7 +125,7 @@ struct Execution {
 
   // What must be known of operands before the tiles that read them through slots; whether there are any. Which worker runs a tile
   // changes no bit of it.
-  bool prepare(const Kernel& kernel, int w) {
+  bool prepare(const Kernel& kernel, std::size_t n, int w) {
     bool any = false;
     each_gathered(kernel.steps, [&](const ContractLeaf& l) {
       any = true;
@@ -133,6 +133,7 @@ struct Execution {
       prepare_gathered(*exe.leaf, l, tensors, kernel.places[static_cast<std::size_t>(l.b)].tensor, w, workers);
       if (workers > 1) barrier.wait(w);
       list_gathered(l, w, workers);
+      if (l.gathered->wrong && w == 0) fault = &l.gathered->wrong_key, stop = n;
       if (workers > 1) barrier.wait(w);
     });
     return any;
@@ -144,7 +145,7 @@ struct Execution {
     for (std::size_t n = 0; n < exe.kernels.size(); ++n) {
       if (plan.kernels[n].region) {
         const Kernel& kernel = exe.kernels[n];
-        const bool uneven = prepare(kernel, w);
+        const bool uneven = prepare(kernel, n, w);
         std::int64_t t = kernel.tiles * w / workers;
         const std::int64_t to = uneven ? kernel.tiles : kernel.tiles * (w + 1) / workers;
         for (uneven ? t = next++ : t; t < to && !wanted_to_end(n); uneven ? t = next++ : ++t)

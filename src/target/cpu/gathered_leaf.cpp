@@ -13,6 +13,12 @@ namespace k = kernels;
 
 namespace {
 
+// Columns of tall row blocks are copied side by side first, and the panels of B that they meet: so many rows, and about so many bytes
+// of panels, at a time. Of lower ones each panel is read too seldom for that to pay.
+constexpr std::int64_t copied_rows = 64, copied_bytes = 128 * 1024, tall = 6;
+
+std::int64_t panel_room(const ContractLeaf& l, int nr) { return std::max(l.k_extent * nr * static_cast<std::int64_t>(bytes_of(l.packed_type)), copied_bytes); }
+
 std::int64_t row_entries(const ContractLeaf& l) { return (static_cast<std::int64_t>(l.steps.size()) + 2) * l.row_limit; }
 
 // The dims that the source is over and a micro-tile's extents along them, by the axes that index them.
@@ -39,7 +45,8 @@ std::vector<std::int64_t> source_dims(const Program& p, const OperandAt& view, c
 }
 
 // The share of live cells from which on the plain call is the faster one. A row of a call costs what it multiplies and brings two
-// vectors of B along, so low calls pay more for each product; marking and listing cost a pass over the source.
+// vectors of B along, so low calls pay more for each product. Copies of columns cost a tall block about a quarter more; taps that
+// are scattered cost a low one about as much again as they multiply.
 double break_even(const Gathered& g, const k::Kernels& leaf) {
   const auto efficiency = [](double rows) { return rows / (rows + 2); };
   const auto& unit = g.detector.cells.unit;
@@ -49,7 +56,7 @@ double break_even(const Gathered& g, const k::Kernels& leaf) {
   const double full = efficiency(leaf.mr);
   if (g.form == Gathered::Form::columns) {
     const double calls = std::ceil(rows / leaf.mr);
-    return std::min(0.9, 0.95 * efficiency(rows / calls) / full);
+    return (rows >= tall ? 0.8 : 0.5) * efficiency(rows / calls) / full;
   }
   if (g.form == Gathered::Form::rows) return 1;   // nothing is lost where all are live
   // Sums are read and written once a block.
@@ -93,16 +100,71 @@ std::shared_ptr<Gathered> compile_gathered(const k::Kernels& leaf, const Program
   return g;
 }
 
+std::shared_ptr<Gathered> compile_buckets(const k::Kernels& leaf, const Program& p, const Region& r, int statement, const KeyedProduct& keyed, const Stored& b,
+                                          const ContractLeaf& l, std::string* why) {
+  auto g = std::make_shared<Gathered>();
+  *why = "";
+  if (l.accumulate) *why = "the contraction is streamed";
+  else if (l.taps != 1 || l.k.size() > 1 || (l.k_outer >= 0 && l.k_outer != l.k[0])) *why = "several axes are reduced";
+  const Tensor &key = p.tensor(keyed.key.tensor), &operand = p.tensor(keyed.operand);
+  std::vector<std::int64_t> dims, unit;
+  std::vector<std::size_t> packed;
+  for (std::size_t d = 0; d < keyed.key.at.size(); ++d) {
+    const auto plain = plain_axis(keyed.key.at[d]);
+    if (!plain && key.dims[d].constant() == 1) {
+      g->axis.push_back(-1), dims.push_back(1), unit.push_back(1), packed.push_back(d);
+      continue;
+    }
+    const auto image = plain ? plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(*plain)]) : std::nullopt;
+    const RegionAxis x = image.value_or(-1);
+    bool row = x >= 0 && r.axes[static_cast<std::size_t>(x)].constant() == 1;
+    for (const auto& merged : l.rows) row |= std::find(merged.begin(), merged.end(), x) != merged.end();
+    if (!row) *why = "an axis of the key is not among the rows";
+    g->axis.push_back(x);
+    dims.push_back(key.dims[d].constant());
+    if (x >= 0 && r.axes[static_cast<std::size_t>(x)].constant() != dims.back()) *why = "the key is longer than its axis";
+    unit.push_back(1), packed.push_back(d);
+  }
+  if (!why->empty()) return nullptr;
+  g->form = Gathered::Form::buckets;
+  g->source = keyed.key.tensor;
+  g->wrong_key.where = key.name;
+  g->keys = operand.dims[keyed.dim].constant(), g->key_stride = b.stride[keyed.dim];
+  g->block = l.k_extent;
+  g->detector = detector(cells(dims, unit, packed), key.dtype, dense_strides(dims, row_major(dims.size())));
+  g->copies = g->keys;
+  for (RegionAxis x : l.far)
+    if (l.b_strides[x] != 0) g->copies *= r.axes[static_cast<std::size_t>(x)].constant();
+  g->key_of.resize(static_cast<std::size_t>(g->detector.cells.count()));
+  (void)leaf;
+  return g;
+}
+
+std::shared_ptr<Aligned> room_for_slices(const k::Kernels& leaf, const ContractLeaf& l, const Gathered& g) {
+  return std::make_shared<Aligned>(static_cast<std::size_t>(g.copies * k::packed_elements(leaf, l.n_extent, l.k_extent)) * bytes_of(l.packed_type) + 64);
+}
+
 std::int64_t gathered_scratch(const ContractLeaf& l, const std::vector<std::int64_t>& full_tile) {
   if (!l.gathered) return 0;
   const std::int64_t tables = (2 * row_entries(l) + 2 * l.row_limit + 2 * l.k_extent) * 8;
   const std::int64_t sums = l.gathered->form == Gathered::Form::pieces ? l.row_limit * full_tile[static_cast<std::size_t>(l.n)] * 4 + 64 : 0;
-  return tables + sums + 64;
+  const bool columns = l.gathered->form == Gathered::Form::columns;
+  const std::int64_t copies = columns ? panel_room(l, l.panel) + copied_rows * l.k_extent * static_cast<std::int64_t>(bytes_of(l.a_type)) + 128 : 0;
+  return tables + sums + copies + 64;
 }
 
 // ---- before the tiles
 
 namespace {
+
+std::int64_t integer(const std::byte* p, DType t, std::int64_t i) {
+  switch (t) {
+  case DType::i64: return reinterpret_cast<const std::int64_t*>(p)[i];
+  case DType::i32: return reinterpret_cast<const std::int32_t*>(p)[i];
+  case DType::u8: return reinterpret_cast<const std::uint8_t*>(p)[i];
+  default: return reinterpret_cast<const std::int8_t*>(p)[i];
+  }
+}
 
 // s < n[b]: the last dim of the cells is bounded by an element of the source for each point of the others.
 void mark_lengths(const Gathered& g, const std::byte* source, int worker, int workers) {
@@ -111,14 +173,7 @@ void mark_lengths(const Gathered& g, const std::byte* source, int worker, int wo
   auto* const marks = reinterpret_cast<std::uint8_t*>(g.marks->data);
   const DType t = g.detector.dtype;
   for (std::int64_t b = rows * worker / workers; b < rows * (worker + 1) / workers; ++b) {
-    std::int64_t n = 0;
-    switch (t) {
-    case DType::i64: n = reinterpret_cast<const std::int64_t*>(source)[b]; break;
-    case DType::i32: n = reinterpret_cast<const std::int32_t*>(source)[b]; break;
-    case DType::u8: n = reinterpret_cast<const std::uint8_t*>(source)[b]; break;
-    default: n = reinterpret_cast<const std::int8_t*>(source)[b];
-    }
-    n = std::clamp<std::int64_t>(n, 0, run);
+    const std::int64_t n = std::clamp<std::int64_t>(integer(source, t, b), 0, run);
     std::memset(marks + b * run, 1, static_cast<std::size_t>(n));
     std::memset(marks + b * run + n, 0, static_cast<std::size_t>(run - n));
   }
@@ -136,6 +191,7 @@ void pack_panels(const k::Kernels& leaf, const ContractLeaf& l, const std::byte*
       from += rest % l.far_extent[f] * l.b_strides[l.far[f]];
       rest /= l.far_extent[f];
     }
+    from += rest * g.key_stride;   // slices outermost
     leaf.pack_b({.n = std::min<std::int64_t>(leaf.nr, l.n_extent - column),
                  .k = l.k_extent,
                  .taps = 1,
@@ -150,16 +206,39 @@ void pack_panels(const k::Kernels& leaf, const ContractLeaf& l, const std::byte*
 
 }  // namespace
 
+std::shared_ptr<Aligned> pack_slices(const k::Kernels& leaf, const ContractLeaf& l, const std::byte* b) {
+  l.gathered->packed = room_for_slices(leaf, l, *l.gathered);
+  if (b) pack_panels(leaf, l, b, 0, 1);
+  return l.gathered->packed;
+}
+
+namespace {
+
+// Rows in the order of their keys. One worker does it: a pass over integers.
+void sort_keys(Gathered& g, const std::byte* source) {
+  g.wrong = false;
+  for (std::size_t i = 0; i < g.key_of.size(); ++i) {
+    g.key_of[i] = integer(source, g.detector.dtype, static_cast<std::int64_t>(i));
+    g.wrong |= g.key_of[i] < 0 || g.key_of[i] >= g.keys;
+  }
+  if (!g.wrong) g.sorted = sort_by_key(g.key_of, g.keys);
+}
+
+}  // namespace
+
 void prepare_gathered(const k::Kernels& leaf, const ContractLeaf& l, std::byte* const* tensors, TensorId b, int worker, int workers) {
   Gathered& g = *l.gathered;
   if (worker == 0) g.live = 0;
-  if (g.lengths) mark_lengths(g, tensors[g.source], worker, workers);
+  if (g.form == Gathered::Form::buckets) {
+    if (worker == 0) sort_keys(g, tensors[g.source]);
+  } else if (g.lengths) mark_lengths(g, tensors[g.source], worker, workers);
   else mark_cells(leaf, g.detector, tensors[g.source], reinterpret_cast<std::uint8_t*>(g.marks->data), worker, workers);
   if (!l.packed) pack_panels(leaf, l, tensors[b], worker, workers);
 }
 
 void list_gathered(const ContractLeaf& l, int worker, int workers) {
   Gathered& g = *l.gathered;
+  if (g.form == Gathered::Form::buckets) return;
   const auto* marks = reinterpret_cast<const std::uint8_t*>(g.marks->data);
   const std::int64_t all = g.detector.cells.count(), first = all * worker / workers, last = all * (worker + 1) / workers;
   std::int64_t live = 0;
@@ -182,6 +261,7 @@ struct Tile {
   std::int64_t rows;
   std::int64_t *tables, *some, *mark, *group, *a_tap, *b_tap;   // of all rows: a, c, steps; of chosen rows likewise
   float* sums;
+  std::byte *b_copy, *a_copy;
   std::int64_t mark_base = 0, group_base = 0;
 
   std::size_t lists() const { return l.steps.size() + 2; }
@@ -204,6 +284,11 @@ struct Tile {
     std::int64_t at[32];
     for (std::size_t i = 0; i < axes.size(); ++i) at[i] = loops.low[axes[i]];
     for (std::int64_t r = 0; r < rows; ++r) {
+      if (g.form == Gathered::Form::buckets) {
+        number_by_key(axes, at, r);
+        next(axes, at);
+        continue;
+      }
       for (std::size_t list = 0; list < lists(); ++list) {
         if (!used(list)) continue;
         std::int64_t offset = 0;
@@ -215,10 +300,35 @@ struct Tile {
         mark[r] += cell(axes[i], at[i], g.detector.group_stride) + cell(axes[i], at[i], g.detector.slot_stride);
         group[r] += cell(axes[i], at[i], group_numbers);
       }
-      for (std::size_t i = axes.size(); i-- > 0;) {
-        if (++at[i] < loops.high[axes[i]]) break;
-        at[i] = loops.low[axes[i]];
-      }
+      next(axes, at);
+    }
+  }
+  void next(const std::vector<RegionAxis>& axes, std::int64_t* at) const {
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      if (++at[i] < loops.high[axes[i]]) break;
+      at[i] = loops.low[axes[i]];
+    }
+  }
+
+  // The row that stands at this place in the order of keys: its coordinates along the key's axes are another row's.
+  void number_by_key(const std::vector<RegionAxis>& axes, const std::int64_t* at, std::int64_t r) {
+    const std::vector<std::int64_t>& dims = g.detector.cells.dims;
+    std::int64_t place = 0, row[32];
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      const auto x = std::find(axes.begin(), axes.end(), g.axis[d]);
+      place = place * dims[d] + (x == axes.end() ? 0 : at[x - axes.begin()]);
+    }
+    std::int64_t other = g.within_tiles ? place : g.sorted.order[static_cast<std::size_t>(place)];
+    group[r] = g.key_of[static_cast<std::size_t>(other)];
+    std::copy_n(at, axes.size(), row);
+    for (std::size_t d = dims.size(); d-- > 0; other /= dims[d]) {
+      const auto x = std::find(axes.begin(), axes.end(), g.axis[d]);
+      if (x != axes.end()) row[x - axes.begin()] = other % dims[d];
+    }
+    for (std::size_t list = 0; list < lists(); ++list) {
+      if (!used(list)) continue;
+      all(list)[r] = 0;
+      for (std::size_t i = 0; i < axes.size(); ++i) all(list)[r] += (row[i] - loops.low[axes[i]]) * strides(list)[axes[i]];
     }
   }
 
@@ -253,6 +363,49 @@ struct Tile {
       if (used(list)) chosen(list)[n] = all(list)[r];
   }
 
+  void scattered_columns(std::int64_t r, std::int64_t m, std::int64_t taps) {
+    with_rows(false, r, m);
+    k::Contract part = call;
+    part.k = 1, part.taps = taps;
+    part.tap_offset = a_tap, part.b_offset = b_tap;
+    leaf.contract(part);
+  }
+
+  template <class T> void copy_rows(std::int64_t r, std::int64_t m, std::int64_t taps) const {
+    T* to = reinterpret_cast<T*>(a_copy);
+    for (std::int64_t i = 0; i < m; ++i, to += taps) {
+      const T* const from = static_cast<const T*>(call.a) + all(0)[r + i];
+      for (std::int64_t t = 0; t < taps; ++t) to[t] = from[a_tap[t]];
+    }
+  }
+
+  // The live columns of A side by side, and as many panels of B as fit, of which the leaf then sees nothing but a shorter sum.
+  void copied_columns(std::int64_t r, std::int64_t m, std::int64_t taps) {
+    if (bytes_of(l.a_type) == 4) copy_rows<std::uint32_t>(r, m, taps);
+    else copy_rows<std::uint16_t>(r, m, taps);
+    with_rows(false, r, m);
+    k::Contract part = call;
+    part.k = taps, part.taps = 1;
+    part.a = a_copy, part.a_rows = {taps, nullptr}, part.a_k = 1;
+    part.b = b_copy, part.b_panel = 0;
+    const std::int64_t width = static_cast<std::int64_t>(bytes_of(l.packed_type)), panels = (call.n + leaf.nr - 1) / leaf.nr;
+    const std::int64_t some_panels = std::max<std::int64_t>(1, panel_room(l, leaf.nr) / std::max<std::int64_t>(1, taps * leaf.nr * width));
+    std::array<k::EpilogueStep, most_steps> steps = loops.epilogue;
+    part.epilogue.steps = steps.data();
+    for (std::int64_t first = 0; first < panels; first += some_panels) {
+      const std::int64_t last = std::min(panels, first + some_panels), column = first * leaf.nr;
+      for (std::int64_t j = first; j < last; ++j)
+        leaf.pack_b({.n = leaf.nr, .k = 1, .taps = taps, .src = static_cast<const std::byte*>(call.b) + j * call.b_panel * width, .src_type = l.packed_type,
+                     .b_k = 0, .b_n = 1, .tap_offset = b_tap, .dst = b_copy + (j - first) * taps * leaf.nr * width, .dst_type = l.packed_type});
+      part.n = std::min(call.n, last * leaf.nr) - column;
+      part.c = static_cast<std::byte*>(call.c) + column * call.c_n * static_cast<std::int64_t>(bytes_of(l.c_type));
+      for (std::size_t i = 0; i < l.steps.size(); ++i)
+        if (used(i + 2))
+          steps[i].operand = static_cast<const std::byte*>(loops.epilogue[i].operand) + column * steps[i].column * static_cast<std::int64_t>(bytes_of(steps[i].dtype));
+      leaf.contract(part);
+    }
+  }
+
   // Columns: the live k of a row block, as taps.
   void columns() {
     const std::int64_t length = g.detector.cells.length(), a_k = call.a_k;
@@ -266,10 +419,9 @@ struct Tile {
         const std::int64_t first = slot[list * length + i] * g.block, last = std::min(first + g.block, l.k_extent);
         for (std::int64_t at = first; at < last; ++at, ++taps) a_tap[taps] = at * a_k, b_tap[taps] = at * leaf.nr;
       }
-      with_rows(false, r, end - r);
-      call.k = 1, call.taps = taps;
-      call.tap_offset = a_tap, call.b_offset = b_tap;
-      leaf.contract(call);
+      for (std::int64_t at = r; at < end; at += copied_rows)
+        if (const std::int64_t m = std::min(copied_rows, end - at); m >= tall) copied_columns(at, m, taps);
+        else scattered_columns(at, m, taps);
       r = end;
     }
   }
@@ -316,6 +468,35 @@ struct Tile {
     leaf.contract(end);
   }
 
+  // The tile's rows by key, equal ones in their order: the chosen tables, and their keys in `group`. Once a tile.
+  void sort_rows() {
+    if (sorted) return;
+    sorted = true;
+    for (std::int64_t r = 0; r < rows; ++r) mark[r] = r;
+    std::sort(mark, mark + rows, [&](std::int64_t x, std::int64_t y) { return std::pair(group[x], x) < std::pair(group[y], y); });
+    for (std::int64_t r = 0; r < rows; ++r) choose(mark[r], r);
+    for (std::int64_t r = 0; r < rows; ++r) mark[r] = group[mark[r]];
+    std::copy_n(mark, rows, group);
+  }
+  bool sorted = false;
+
+  // Runs of one key, each with its slice of B.
+  void by_key() {
+    const std::int64_t slice = g.copies / g.keys * ((l.n_extent + leaf.nr - 1) / leaf.nr) * l.k_extent * leaf.nr;
+    const void* const first = call.b;
+    call.k = l.k_extent, call.taps = 1;
+    if (g.within_tiles) sort_rows();
+    for (std::int64_t r = 0; r < rows;) {
+      std::int64_t end = r + 1;
+      while (end < rows && group[end] == group[r]) ++end;
+      with_rows(g.within_tiles, r, end - r);
+      call.b = static_cast<const std::byte*>(first) + group[r] * slice * static_cast<std::int64_t>(bytes_of(l.packed_type));
+      leaf.contract(call);
+      r = end;
+    }
+    call.b = first;
+  }
+
   const std::uint8_t* g_marks() const { return reinterpret_cast<const std::uint8_t*>(g.marks->data); }
 
   void plain() {
@@ -326,8 +507,9 @@ struct Tile {
 
   void run() {
     call.tap_offset = nullptr, call.b_offset = nullptr;
-    if (g.dense()) return plain();
+    if (g.form != Gathered::Form::buckets && g.dense()) return plain();
     switch (g.form) {
+    case Gathered::Form::buckets: return by_key();
     case Gathered::Form::columns: return columns();
     case Gathered::Form::rows: return whole_rows();
     case Gathered::Form::pieces: return pieces();
@@ -344,8 +526,10 @@ void run_gathered(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
   const std::int64_t tables = row_entries(l), limit = l.row_limit;
   LeafLoops loops{views, l.rows, l.far, l.steps, low, high, words};
   Tile t{leaf, l, g, loops, {}, loops.row_count(), words, words + tables, words + 2 * tables, words + 2 * tables + limit,
-         words + 2 * tables + 2 * limit, words + 2 * tables + 2 * limit + l.k_extent, nullptr};
+         words + 2 * tables + 2 * limit, words + 2 * tables + 2 * limit + l.k_extent, nullptr, nullptr, nullptr};
   t.sums = reinterpret_cast<float*>(words + (2 * tables + 2 * limit + 2 * l.k_extent + 7) / 8 * 8);
+  t.b_copy = reinterpret_cast<std::byte*>(t.sums);
+  t.a_copy = t.b_copy + (panel_room(l, leaf.nr) + 63) / 64 * 64;
   k::Contract& call = t.call;
   call.n = loops.extent(l.n);
   if (t.rows == 0 || call.n == 0) return;
@@ -358,6 +542,7 @@ void run_gathered(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
     loops.epilogue[i] = {s.op, nullptr, s.dtype, {}, s.buffer < 0 ? 0 : s.strides[l.n], s.a, s.b};
   }
   call.epilogue = {loops.epilogue.data(), static_cast<int>(l.steps.size())};
+  if (g.form == Gathered::Form::buckets && g.wrong) return;
   t.count_groups();
   t.number_rows();
   const std::byte* const packed = l.packed ? l.packed->data : g.packed->data;

@@ -252,7 +252,7 @@ struct KernelCompiler {
   static bool covers_edges(const WindowLeaf& l) { return !l.slides.empty(); }
 
   static std::string describe(const ContractLeaf& l) {
-    static constexpr const char* forms[] = {"columns of row blocks", "whole rows", "pieces of rows"};
+    static constexpr const char* forms[] = {"columns of row blocks", "whole rows", "pieces of rows", "rows by key"};
     const std::string gathered = l.gathered ? fmt::format(" gathered ({})", forms[static_cast<int>(l.gathered->form)])
                                  : l.not_gathered.empty() ? "" : fmt::format(" not gathered ({})", l.not_gathered);
     return fmt::format("contract n {} k {}{}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "", gathered,
@@ -276,7 +276,7 @@ struct KernelCompiler {
     std::string why;
     prepare_copy(i);
     const auto in_place = stored(false), copied = stored(true);
-    if (c.kind == Compute::Kind::contract &&
+    if ((c.kind == Compute::Kind::contract || keyed_product(p, statement(i))) &&
         fast<Kernel::Contract>(to, i, maps, [&](const Points& l, const std::vector<int>& group, const Stored& st) {
           const std::vector<int> at = positions(l, group);
           return compile_contract(leaf, p, l.region, nest, at[0], {at.begin() + 1, at.end()}, in_place, copied, st, l.tiled, l.full);

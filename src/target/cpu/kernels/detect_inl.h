@@ -18,25 +18,27 @@ template <class U> void join_row(const U* from, std::int64_t stride, std::int64_
     for (std::int64_t i = 0; i < n; ++i) joined[i] |= from[i * stride];
 }
 
-template <class U> void mark_columns(const U* joined, std::int64_t n, bool sign, std::uint8_t* marks) {
-  const U mask = sign ? static_cast<U>(static_cast<U>(~U{0}) >> 1) : static_cast<U>(~U{0});
-  for (std::int64_t i = 0; i < n; ++i) marks[i] |= (joined[i] & mask) != 0;
-}
-
 template <class U> void detect_rows(const Detect& d) {
+  const U mask = d.sign ? static_cast<U>(static_cast<U>(~U{0}) >> 1) : static_cast<U>(~U{0});
   U joined[detected_columns];
-  std::uint8_t live[detected_columns];
+  std::int64_t cell = 0, left = d.unit; // of the cell that the next column is in
   for (std::int64_t first = 0; first < d.columns; first += detected_columns) {
     const std::int64_t n = d.columns - first < detected_columns ? d.columns - first : detected_columns;
-    for (std::int64_t i = 0; i < n; ++i) joined[i] = 0, live[i] = 0;
+    for (std::int64_t i = 0; i < n; ++i) joined[i] = 0;
     for (std::int64_t r = 0; r < d.rows; ++r)
       join_row(static_cast<const U*>(d.src) + r * d.row + first * d.column, d.column, n, joined);
     if (d.unit == 1) {
-      mark_columns(joined, n, d.sign, d.marks + first);
+      for (std::int64_t i = 0; i < n; ++i) d.marks[first + i] |= (joined[i] & mask) != 0;
       continue;
     }
-    mark_columns(joined, n, d.sign, live);
-    for (std::int64_t i = 0; i < n; ++i) d.marks[(first + i) / d.unit] |= live[i];
+    for (std::int64_t i = 0; i < n;) {
+      const std::int64_t end = i + left < n ? i + left : n;
+      U bits = 0;
+      left -= end - i;
+      for (; i < end; ++i) bits |= joined[i];
+      d.marks[cell] |= (bits & mask) != 0;
+      if (left == 0) ++cell, left = d.unit;
+    }
   }
 }
 
