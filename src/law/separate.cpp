@@ -76,6 +76,7 @@ struct Separator {
     std::vector<Index> with(w.axes.size());
     for (std::size_t d = 0; d < w.at.size(); ++d) {
       const auto axis = plain_axis(w.at[d]);
+      if (!axis && lineage.program().tensor(w.out).dims[d] == Size(1)) continue;
       if (!axis) return std::nullopt;
       with[static_cast<std::size_t>(*axis)] = read.at[d];
     }

@@ -295,6 +295,10 @@ struct Deriver {
     std::vector<Index> point;
     for (const Index& i : s.at) {
       const auto axis = plain_axis(i);
+      if (!axis && i.terms.empty()) {
+        point.push_back(i);
+        continue;
+      }
       if (!axis) throw Refused{fmt::format("{} is written at indices that cannot be inverted", name(s.out))};
       for (std::size_t b = 0; b < o.s.axes.size(); ++b)
         if (image(other)[static_cast<std::size_t>(*axis)] == image(me)[b]) {
@@ -354,12 +358,42 @@ struct Deriver {
       if (scale != 1) value = binary(Op::mul, value, number(scale, type));
       total = total ? binary(Op::add, total, value) : value;
     }
+    const bool scaled = factor && total->op == Op::read;     // by statistics alone: the derivatives have no part in it
     if (factor) total = binary(Op::mul, total, factor);
-    store(o, id, g, total);
+    store(o, id, g, total, scaled ? factor : nullptr);
+  }
+
+  // A map of what all sums that follow the same statistics are multiplied by, over the axes that it has.
+  ScalarRef scale(const Of& o, StatementId id, const ScalarRef& body) {
+    Statement s;
+    const std::vector<AxisId> parallel = parallel_axes(o.s);
+    std::vector<Index> with(parallel.size(), constant_index(0)), point, its_image;
+    std::vector<Size> dims;
+    for (AxisId a = 0; a < static_cast<AxisId>(parallel.size()); ++a) {
+      if (!mentions_axis(body, a)) continue;
+      const auto of = static_cast<std::size_t>(parallel[static_cast<std::size_t>(a)]);
+      with[static_cast<std::size_t>(a)] = axis_index(static_cast<AxisId>(s.axes.size()));
+      s.at.push_back(with[static_cast<std::size_t>(a)]);
+      point.push_back(axis_index(a));
+      s.axes.push_back(o.s.axes[of]);
+      dims.push_back(o.s.axes[of]);
+      s.names.push_back(o.s.names.empty() ? fmt::format("a{}", of) : o.s.names[of]);
+      its_image.push_back(image(id)[of]);
+    }
+    s.label = o.s.label, s.place = o.s.place;
+    s.body = substitute(p(), body, with);
+    for (StatementId known : out.scales)
+      if (equal(at(known).body, s.body) && at(known).axes == s.axes) return read(p(), at(known).out, point);
+    s.out = build.tensor(name(o.s.out) + "_scale", held_as(p(), o.s), dims);
+    const TensorId t = s.out;
+    const StatementId made = add(std::move(s), std::move(its_image));
+    before[id].push_back(made);
+    out.scales.push_back(made);
+    return read(p(), t, point);
   }
 
   // Nothing moves where no statistic did; an empty state stays empty.
-  void store(const Of& o, StatementId id, const Group& g, const ScalarRef& moved) {
+  void store(const Of& o, StatementId id, const Group& g, const ScalarRef& moved, const ScalarRef& factor) {
     const DType type = held_as(p(), o.s);
     const auto over = over_dims(o.s);
     std::vector<Index> point;
@@ -391,8 +425,15 @@ struct Deriver {
       const ScalarRef nothing = binary(Op::eq, then, number(extreme ? identity_of(w.reducer) : 0, then->dtype));
       empty = empty ? binary(Op::logical_or, empty, nothing) : nothing;
     }
-    if (empty) body = select(empty, number(0, type), body);
-    if (unmoved) body = select(unmoved, itself, body);
+    if (factor) {
+      ScalarRef by = empty ? select(empty, number(0, type), factor) : factor;
+      if (unmoved) by = select(unmoved, number(1, type), by);
+      by = scale(o, id, by);
+      body = select(binary(Op::eq, by, number(0, type)), number(0, type), binary(Op::mul, itself, by));   // also where it is NaN
+    } else {
+      if (empty) body = select(empty, number(0, type), body);
+      if (unmoved) body = select(unmoved, itself, body);
+    }
     const StatementId map = add_map(o.s, std::vector<Index>(image(id)), o.s.out, body);
     before[id].push_back(map);
     for (Stream::State& st : out.state)
@@ -500,7 +541,7 @@ const Stream::State* Stream::state_of(TensorId t) const {
 }
 
 Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
-  Deriver d{Stream{p, r, axis, {}, {}, {}, {}, {}}};
+  Deriver d{Stream{p, r, axis, {}, {}, {}, {}, {}, {}}};
   try {
     d.run();
   } catch (const Refused& refused) {

@@ -2,8 +2,8 @@
 //
 //   m[q] = max[x] S[q x];  E[q x] = exp(S - m);  Z[q] = sum[x] E;  O[q d] = sum[x] E * V[x d]        along x
 //
-//   a turn      m_was = m;  m = max(m, S of the chunk);  E of the chunk
-//               Z = Z * exp(m_was - m), then plus E of the chunk;  O likewise
+//   a turn      m_was = m;  m = max(m, S of the chunk);  E of the chunk;  scale = exp(m_was - m)
+//               Z = Z * scale, then plus E of the chunk;  O likewise
 //
 // A sum whose body is c(m) * f(x) is corrected by c(m) / c(m_was) when m moves. One whose body is a polynomial in a mean, like
 // (X - M)^2, is corrected by the sums of its derivatives, which run beside it: the Taylor series of a polynomial is finite. A mean is
@@ -36,6 +36,7 @@ struct Stream {
   std::vector<StatementId> finish;                          // behind the loop, in order
   std::vector<State> state;                                 // in the order of their reductions
   std::vector<Kept> kept;
+  std::vector<StatementId> scales;                          // of the turn: maps of statistics alone, by which sums are multiplied
   const State* state_of(TensorId) const;
 };
 

@@ -26,6 +26,7 @@ struct Former {
   ReadThrough seen{};
   std::vector<Statement> made{};
   std::string refused{};
+  bool exponentials = false;             // others stay
 
   Atoms atoms = atoms_of(s, {});
   Facts facts = facts_of(lineage, s);
@@ -173,10 +174,26 @@ struct Former {
         if (!body) body = placed(value, when, Reducer::none, held(), hint + "_factor").value;
       }
     }
+    if (!body && operands.size() > 2) body = paired(operands, hint);
     for (const auto& [a, power] : operands) body = body ? binary(Op::mul, body, atoms.value(a)) : atoms.value(a);
     if (!body) body = number(1, held());
     const ScalarRef value = placed(body, guard, Reducer::sum, held(), hint).value;
     return f.size() == 1 && lead != 1 ? binary(Op::mul, value, number(lead, held())) : value;
+  }
+
+  // Of three operands one goes into another that has its axes, so that a product of two is left: into known weights, if it is one.
+  ScalarRef paired(Factors& operands, const std::string& hint) {
+    auto known = [&](AtomId a) { return p.tensor(std::get<Access>(atoms.value(a)->leaf).tensor).kind == Kind::weight; };
+    for (const bool weights : {true, false})
+      for (const auto& [a, power] : operands)
+        for (const auto& [b, other] : operands) {
+          if (a == b || (weights && !(known(a) && known(b))) || !within_axes(atoms.value(a), axes_in(atoms.value(b)), s.axes.size())) continue;
+          const ScalarRef value = placed(binary(Op::mul, atoms.value(b), atoms.value(a)), nullptr, Reducer::none, held(), hint + "_factor").value;
+          const AtomId first = a, second = b;
+          operands.erase(first), operands.erase(second);
+          return value;
+        }
+    return nullptr;
   }
 
   static Form without_conditions(Form f, const std::vector<AtomId>& conditions) {
@@ -206,6 +223,7 @@ struct Former {
     if (groups.empty()) return refused = "the body is 0", false;
     auto stays = [](const Group& g) { return std::any_of(g.inside.begin(), g.inside.end(), [](const FormTerm& t) { return !t.exponent.empty(); }); };
     if (groups.size() == 1 && groups[0].factors.empty() && (groups[0].exponent.empty() || stays(groups[0]))) return false;
+    if (exponentials && std::none_of(groups.begin(), groups.end(), [&](const Group& g) { return stays(g) && !g.exponent.empty(); })) return false;
     ScalarRef total;
     int part = 0;
     bool divides = false;
@@ -307,7 +325,8 @@ struct Former {
       return refused = fmt::format("the condition {} is decided by a statistic", facts.print(seen.guard)), false;
     if (!is_float(s.body->dtype) || !is_float(compute_type(seen.body->dtype))) return refused = fmt::format("{} is no sum of floats", facts.print(seen.body)), false;
     if (s.reducer == Reducer::sum) return sum_form();
-    if (is_extreme(s.reducer) || is_pair(s.reducer)) return extreme_form();
+    if ((is_extreme(s.reducer) || is_pair(s.reducer)) && !exponentials) return extreme_form();
+    if (exponentials) return false;
     return refused = fmt::format("a statistic stands under {}", name_of(s.reducer)), false;
   }
 };
@@ -446,7 +465,7 @@ void tell_kept(const Program& p, std::vector<StreamRefusal>& refusals) {
 
 }  // namespace
 
-Program stream_forms(Program p, std::vector<StreamRefusal>* refusals) {
+Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, bool exponentials) {
   gathers_as_sums(p);
   widen_states(p);
   auto lineage = std::make_unique<Lineage>(p);
@@ -455,6 +474,7 @@ Program stream_forms(Program p, std::vector<StreamRefusal>* refusals) {
     const Statement* s = std::get_if<Statement>(&p.nodes[n]);
     if (!s || s->reduced.empty()) continue;
     Former former{p, build, *lineage, *s};
+    former.exponentials = exponentials;
     const bool formed = former.run();
     if (!former.refused.empty() && refusals && !former.seen.statistics.empty())
       refusals->push_back({former.name(), former.axis_name(s->reduced[0]), former.refused});

@@ -14,6 +14,8 @@
 namespace tilewright {
 
 struct StreamRefusal { std::string tensor, axis, reason; };
-Program stream_forms(Program, std::vector<StreamRefusal>* refusals = nullptr);
+// exponentials: only those sums that an exponential bounded by its maximum stands in. Without a kernel that streams them the others
+// gain nothing.
+Program stream_forms(Program, std::vector<StreamRefusal>* refusals = nullptr, bool exponentials = false);
 
 }  // namespace tilewright

@@ -77,6 +77,7 @@ struct Speller {
     }
     for (StatementId id : s.turn) {
       const Statement& st = at(id);
+      if (std::find(s.scales.begin(), s.scales.end(), id) != s.scales.end()) continue;     // spelled out where they are used
       const auto state = std::find_if(s.state.begin(), s.state.end(), [&](const Stream::State& x) { return x.reduction == id; });
       if (state != s.state.end()) {
         const std::string own = name(st.out) + shape(st);

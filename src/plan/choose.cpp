@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "law/stream.h"
 #include "plan/footprint.h"
 
 namespace tilewright {
@@ -14,6 +15,7 @@ namespace {
 
 // Points of one lattice: the longest lists are thinned until it is no larger.
 constexpr std::int64_t most_points = 20000, most_points_by_time = 400;
+constexpr double corrections = 40;       // operations for each element of a sum that follows a statistic, a turn: a pass over it
 constexpr std::int64_t most_tiles = 4096; // of a CPU's kernel: each is a call
 // Costs are sums over tiles: so many along an axis, and in all, are worth looking at.
 constexpr std::int64_t most_cuts = 1024, most_tiles_by_bytes = std::int64_t{1} << 18;
@@ -38,6 +40,7 @@ struct Lattice {
   Choice best, fallback; // the fallback breaks a rule, but can run
   std::int64_t fallback_need = INT64_MAX;
   std::vector<std::int64_t> tie; // of the best
+  bool follows = false;          // sums follow their statistics along the stream that is tried
 
   bool by_bytes() const { return o.objective == Objective::bytes; }
   std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
@@ -90,9 +93,15 @@ struct Lattice {
   std::vector<std::int64_t> sizes(const AxisStep& step) const {
     const std::int64_t n = extent(step.axis);
     std::vector<std::int64_t> list;
-    if (step.how == AxisStep::How::stream) {
+    if (step.how == AxisStep::How::stream && follows) {
+      for (std::int64_t size : {64, 128, 256, 512})
+        if (size < n) list.push_back(size);
+    } else if (step.how == AxisStep::How::stream) {
       for (std::int64_t size : {16, 64})
         if (size < n) list.push_back(size);
+    } else if (follows && !by_bytes()) {
+      for (std::int64_t size : {n, std::int64_t{256}, std::int64_t{128}, std::int64_t{64}, std::int64_t{32}, std::int64_t{1}})
+        if (size <= n && n / size <= most_tiles && (list.empty() || size < list.back())) list.push_back(size);
     } else if (by_bytes()) {
       for (std::int64_t size = 1; size < n; size *= 2)
         if (n / size <= most_cuts) list.push_back(size);
@@ -120,7 +129,7 @@ struct Lattice {
       bool slow = false;
       for (const AxisStep& step : steps)
         for (AxisId x : s.reduced)
-          slow |= step.how == AxisStep::How::stream && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == step.axis;
+          slow |= !(follows && product) && step.how == AxisStep::How::stream && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == step.axis;
       for_each_access(s, [&](const Access& a) {
         for (StatementId id : r.statements) slow |= product && a.otherwise && p.statement(id)->out == a.tensor;
       });
@@ -194,6 +203,15 @@ struct Lattice {
       for (std::size_t j = i + 1; j < phase.size(); ++j)
         if (phase[j] != phase[i]) for_each_access(statement(j), [&](const Access& a) { later |= a.tensor == t; });
       if (later) between += static_cast<double>(c.done[i].points) * static_cast<double>(bytes_of(p.tensor(t).dtype));
+    }
+    // A chunk of a followed stream is read while it is still close by; in each turn the sums are corrected.
+    if (follows) {
+      between = 0;
+      for (std::size_t i = 0; i < phase.size(); ++i)
+        for (std::size_t s = 0; s < steps.size(); ++s)
+          for (AxisId x : statement(i).reduced)
+            if (steps[s].how == AxisStep::How::stream && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == steps[s].axis)
+              work[phase[i]] += corrections * static_cast<double>(c.done[i].points) / static_cast<double>(size[s]) / rate(UnitKind::alu);
     }
     for (const Moved& x : c.moved) moved[phase[statement_of(x)]] += static_cast<double>(x.bytes) / bytes;
     double body =
@@ -336,8 +354,15 @@ struct Lattice {
     if (const auto steps = structure(std::nullopt)) try_structure(*steps);
     if (o.streams && (by_bytes() || o.interpreted < 2))
       for (std::size_t a = 0; a < role.size(); ++a) {
-        if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 16) continue;
+        if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 16 || needs_stream(p, r, static_cast<RegionAxis>(a))) continue;
         if (const auto steps = structure(static_cast<RegionAxis>(a)); steps && steps->size() > 1) try_structure(*steps);
+      }
+    if (m.target == Target::cpu && o.streams)
+      for (std::size_t a = 0; a < role.size(); ++a) {
+        if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 64 || !needs_stream(p, r, static_cast<RegionAxis>(a))) continue;
+        follows = true;
+        if (const auto steps = structure(static_cast<RegionAxis>(a)); steps && steps->size() > 1) try_structure(*steps);
+        follows = false;
       }
     Choice chosen = best.price >= 0 ? std::move(best) : std::move(fallback);
     if (by_bytes() && chosen.price >= 0) predict(chosen);
@@ -368,7 +393,7 @@ Choice choose(const Program& p, const Region& r, const Machine& m, const PlanOpt
   const bool lattice = o.objective == Objective::bytes || apart || several_reductions(p, r);
   for (const Size& e : r.axes)
     if (e.constant() == 0) return {{{}, o.threads, {}, {}, o.isa}, cost(p, r, {}, m), 0, {}};
-  Lattice tiles{p, r, m, o, apart, {}, {}, INT64_MAX, {}};
+  Lattice tiles{p, r, m, o, apart, {}, {}, INT64_MAX, {}, false};
   if (apart && o.objective == Objective::time)
     if (const std::int64_t least = tiles.least(); asked(least, o) >= apart->price) {
       c.price = least;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "law/cascades.h"
+
 namespace tilewright {
 
 namespace {
@@ -171,13 +173,13 @@ struct Joiner {
     return list;
   }
 
-  Choice priced(const Region& r, const Apart* apart) {
+  Choice priced(const Region& r, const Apart* apart, const PlanOptions& asks) {
     std::string key = signature(p, r, layouts);
-    if (apart) key += fmt::format("\napart {} {}", apart->price, apart->multiply_adds);
+    if (apart) key += fmt::format("\napart {} {} {}", apart->price, apart->multiply_adds, asks.margin);
     const auto it = known.find(key);
     if (it != known.end()) return it->second;
     ++search.priced;
-    return known[key] = choose(p, r, m, o, layouts, apart);
+    return known[key] = choose(p, r, m, asks, layouts, apart);
   }
 
   void price_singles() {
@@ -187,7 +189,7 @@ struct Joiner {
         auto r = unify(p, nodes[n].statements);
         TW_ASSERT(static_cast<bool>(r));
         fix_boundary(p, readers, *r);
-        k.choice = priced(*r, nullptr);
+        k.choice = priced(*r, nullptr, o);
         k.price = k.choice.price;
       }
       kernels.push_back(std::move(k));
@@ -203,7 +205,7 @@ struct Joiner {
   }
 
   // Prices a set of groups, or says what speaks against it.
-  std::string consider(Kernel& k) {
+  std::string consider(Kernel& k, const PlanOptions& asks) {
     if (const auto x = between(k.nodes)) {
       const auto& list = nodes[static_cast<std::size_t>(*x)].statements;
       return fmt::format("not convex: {} stands between",
@@ -217,25 +219,47 @@ struct Joiner {
     k.apart = apart.price;
     const auto r = joined_region(p, m, statements(k.nodes), &readers);
     if (!r) return r.reason();
-    k.choice = priced(*r, &apart);
+    k.choice = priced(*r, &apart, asks);
     return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+  }
+
+  // Groups that a cascade has statements of; where there are more than are joined otherwise, and the target streams them.
+  std::vector<Set> cascading() const {
+    std::vector<Set> list;
+    if (m.target != Target::cpu) return list;
+    for (const Cascade& c : cascades(p)) {
+      Set set;
+      for (std::size_t n = 0; n < nodes.size(); ++n)
+        if (std::any_of(c.statements.begin(), c.statements.end(),
+                        [&](StatementId id) { return std::count(nodes[n].statements.begin(), nodes[n].statements.end(), id) > 0; }))
+          set.push_back(static_cast<int>(n));
+      if (static_cast<int>(set.size()) > o.joined) list.push_back(std::move(set));
+    }
+    return list;
+  }
+
+  void price_candidate(Set set, const PlanOptions& asks) {
+    ++search.candidates;
+    Kernel k{std::move(set), {}, -1, 0};
+    std::string why = consider(k, asks);
+    if (why.empty()) {
+      k.price = asked(k.choice.price, asks);
+      kernels.push_back(std::move(k));
+    } else if (k.nodes.size() == 2 || k.choice.price >= 0 || static_cast<int>(k.nodes.size()) > o.joined) {
+      rejected[static_cast<std::size_t>(k.nodes.back())].push_back(
+          {names(k.nodes), k.choice.price, k.apart, std::move(why)});
+    }
   }
 
   void price_candidates() {
     rejected.resize(nodes.size());
     for (std::size_t n = 0; n < nodes.size(); ++n)
-      for (Set& set : sets_from(static_cast<int>(n))) {
-        ++search.candidates;
-        Kernel k{std::move(set), {}, -1, 0};
-        std::string why = consider(k);
-        if (why.empty()) {
-          k.price = asked(k.choice.price, o);
-          kernels.push_back(std::move(k));
-        } else if (k.nodes.size() == 2 || k.choice.price >= 0) {
-          rejected[static_cast<std::size_t>(k.nodes.back())].push_back(
-              {names(k.nodes), k.choice.price, k.apart, std::move(why)});
-        }
-      }
+      for (Set& set : sets_from(static_cast<int>(n))) price_candidate(std::move(set), o);
+    // A cascade may be predicted to take a quarter longer: what it makes between its reductions, often larger than all else, is never stored.
+    PlanOptions eager = o;
+    eager.margin = -0.25;
+    if (o.joined > 1)
+      for (Set& set : cascading()) price_candidate(std::move(set), eager);
     with.resize(nodes.size());
     for (std::size_t k = 0; k < kernels.size(); ++k)
       for (int n : kernels[k].nodes) with[static_cast<std::size_t>(n)].push_back(k);

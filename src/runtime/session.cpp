@@ -11,6 +11,8 @@
 #include "expr/results.h"
 #include "expr/text.h"
 #include "machine/host.h"
+#include "law/stream_forms.h"
+#include "normal/normal.h"
 #include "runtime/copy.h"
 #include "runtime/plan_file.h"
 #include "support/file.h"
@@ -159,7 +161,7 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   verify(program);
   Program fixed = fix_sizes(program, o.sizes);
   require_bytes(fixed);
-  auto normal = std::make_shared<Program>(normalise(std::move(fixed), o.without, nullptr, &t.passes));
+  auto normal = std::make_shared<Program>(stream_forms(normalise(std::move(fixed), o.without, nullptr, &t.passes), nullptr, true));
   t.normalise = watch.lap();
   const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
   Plan plan = make_plan(std::move(normal), machine, plan_options(o, machine));

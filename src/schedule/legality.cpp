@@ -108,6 +108,10 @@ std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule&
   const auto streams = std::count_if(s.steps.begin(), s.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::stream; });
   if (const int loop = followed_loop(p, r, s); loop >= 0 && list.empty()) {
     const std::string& name = r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(loop)].axis)];
+    for (std::size_t i = 0; i < r.statements.size(); ++i)
+      if (const Statement& st = *p.statement(r.statements[i]); (st.reducer == Reducer::argmax || st.reducer == Reducer::argmin) &&
+          plain_axis(r.image[i][static_cast<std::size_t>(st.reduced[0])]) == s.steps[static_cast<std::size_t>(loop)].axis)
+        list.push_back({Rule::not_streamed, 0, 0, fmt::format("the winner of {} is not kept between turns", p.tensor(st.out).name)});
     if (streams > 1) list.push_back({Rule::two_streams, 1, streams, name});
     if (m.target != Target::cpu) list.push_back({Rule::not_streamed, 0, 0, fmt::format("sums follow their statistics along {}, which only kernels for a CPU do", name)});
   }

@@ -116,7 +116,7 @@ struct Case { const char* name; const char* body; };
 
 // q, x, d; S, A: [q x]; V: [x d].
 std::string text(const Case& c) {
-  return std::string("program p(q=5, x=8, d=3, h=4)\ninput S[q x], A[q x], V[x d], Q[q d], K[x d], w[x] : f32\ninput label[q] : index(x)\n") + c.body + "\n";
+  return std::string("program p(q=5, x=8, d=3, h=4, h2=1)\ninput S[q x], A[q x], V[x d], Q[q d], K[x d], w[x] : f32\ninput label[q] : index(x)\n") + c.body + "\n";
 }
 
 const Case to_be_found[] = {
@@ -124,6 +124,7 @@ const Case to_be_found[] = {
     {"softmax by hand", "m[q] = max[x] S[q x]\nZ[q] = sum[x] exp(S[q x] - m[q])\nO[q d] = sum[x] exp(S[q x] - m[q]) * V[x d] / Z[q]\noutput O"},
     {"softmax, scaled in the exponent", "m[q] = max[x] S[q x]\nZ[q] = sum[x] exp(0.125 * (S[q x] - m[q]))\nO[q d] = sum[x] exp(0.125 * S[q x] - 0.125 * m[q]) / Z[q] * V[x d]\noutput O"},
     {"softmax by the logarithm of its sum", "L[q] = logsumexp[x] S[q x]\nO[q d] = sum[x] exp(S[q x] - L[q]) * V[x d]\noutput O"},
+    {"one head", "T[h2 q x] = S[q x] * K[h2, 0]\nP[h2 q x] = softmax[x] T[h2 q x]\nO[h2 q d] = sum[x] P[h2 q x] * V[x d]\noutput O"},
     {"contraction before it", "T[q x] = sum[d] Q[q d] * K[x d] / 2\nP[q x] = softmax[x] T[q x]\nO[q d] = sum[x] P[q x] * V[x d]\noutput O"},
     {"logsumexp", "L[q] = logsumexp[x] S[q x]\noutput L"},
     {"entropy", "P[q x] = softmax[x] S[q x]\nH[q] = sum[x] -P[q x] * log(P[q x])\noutput H"},

@@ -148,6 +148,16 @@ class Unrolled {
     State names = side;
     for (TensorId t : st.statistics) names[t] = both.at(t);
     for (const Stream::Kept& k : s_.kept) names[k.was] = side.at(k.statistic);
+    for (StatementId id : s_.scales) {
+      Statement t = *s_.program.statement(id);
+      bool read_here = false;
+      for_each_access(*s_.program.statement(st.corrected), [&](const Access& a) { read_here = read_here || a.tensor == t.out; });
+      if (!read_here) continue;
+      t.body = renamed(t.body, names);
+      const TensorId made = build_.tensor(s_.program.tensor(t.out).name, s_.program.tensor(t.out).dtype, s_.program.tensor(t.out).dims);
+      names[t.out] = made, t.out = made;
+      q_.nodes.emplace_back(t);
+    }
     return version(st.tensor, renamed(s_.program.statement(st.corrected)->body, names));
   }
 };
