@@ -159,12 +159,18 @@ constexpr IntegerKernels integer_kernels = make_integer_kernels();
 
 // ---- the driver
 
-constexpr int staged_bytes = 2048, integer_slots = 16, listed_offsets = 256;
+constexpr int staged_bytes = 2048, integer_slots = 16, most_runs = 64;
+
+// Bytes that lie side by side in a row of A.
+struct ByteRun {
+  std::int64_t from, count;
+};
 
 struct IntegerRows {
   alignas(64) std::int32_t sums[integer_slots][mr * nr];
   alignas(64) std::uint8_t staged[mr * staged_bytes];
-  std::int32_t offsets[listed_offsets]; // of the flattened (tap, k), where those are short runs and few
+  ByteRun run[most_runs]; // of the flattened (tap, k), where those are few
+  int runs;
 };
 
 TW_INLINE std::int64_t group_of(bool dots) { return dots ? 4 : 2; }
@@ -200,29 +206,45 @@ inline void stage_integers(const Contract& c, std::int64_t row, std::int64_t fro
   for (std::int64_t i = count; i % group != 0; ++i) put_group(0, is_signed, dots, to, i);
 }
 
-// Whether rows are gathered by a list of offsets, which is then made.
-inline bool list_offsets(const Contract& c, std::int64_t depth, std::int32_t* offsets) {
-  if (depth > listed_offsets || (c.a_k == 1 && c.k >= 16)) return false;
-  std::int64_t at = 0;
-  for (std::int64_t t = 0; t < c.taps; ++t)
-    for (std::int64_t k = 0; k < c.k; ++k) {
-      const std::int64_t offset = (c.tap_offset ? c.tap_offset[t] : 0) + k * c.a_k;
-      if (offset != static_cast<std::int32_t>(offset)) return false;
-      offsets[at++] = static_cast<std::int32_t>(offset);
+// Whether rows are copied run by run, which are then listed: taps that follow each other in memory are one run.
+inline bool list_runs(const Contract& c, IntegerRows& t) {
+  t.runs = 0;
+  if (c.a_k != 1) return false;
+  for (std::int64_t tap = 0; tap < c.taps; ++tap) {
+    const std::int64_t from = c.tap_offset ? c.tap_offset[tap] : 0;
+    if (t.runs > 0 && t.run[t.runs - 1].from + t.run[t.runs - 1].count == from) {
+      t.run[t.runs - 1].count += c.k;
+      continue;
     }
+    if (t.runs == most_runs) return false;
+    t.run[t.runs++] = {from, c.k};
+  }
   return true;
 }
 
-inline void gather_integers(const Contract& c, std::int64_t row, std::int64_t depth, bool dots, const std::int32_t* offsets, std::uint8_t* to) {
+template <class T> TW_INLINE void copy_ends(const std::uint8_t* from, std::uint8_t* to, std::int64_t n) {
+  T first, last;
+  memcpy(&first, from, sizeof(T));
+  memcpy(&last, from + n - static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+  memcpy(to, &first, sizeof(T));
+  memcpy(to + n - static_cast<std::int64_t>(sizeof(T)), &last, sizeof(T));
+}
+TW_INLINE void copy_run(const std::uint8_t* from, std::uint8_t* to, std::int64_t n) {
+  if (n > 16) memcpy(to, from, static_cast<std::size_t>(n));
+  else if (n >= 8) copy_ends<std::uint64_t>(from, to, n);
+  else if (n >= 4) copy_ends<std::uint32_t>(from, to, n);
+  else
+    for (std::int64_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
+inline void copy_runs(const Contract& c, const IntegerRows& t, std::int64_t row, std::int64_t depth, std::uint8_t* to) {
   const std::uint8_t* const a = static_cast<const std::uint8_t*>(c.a) + row_at(c.a_rows, row);
-  const std::int64_t group = group_of(dots), end = (depth + group - 1) / group * group;
-  if (dots) {
-    for (std::int64_t i = 0; i < depth; ++i) to[i] = a[offsets[i]];
-    for (std::int64_t i = depth; i < end; ++i) to[i] = 0;
-    return;
+  std::uint8_t* at = to;
+  for (int i = 0; i < t.runs; ++i) {
+    copy_run(a + t.run[i].from, at, t.run[i].count);
+    at += t.run[i].count;
   }
-  const bool is_signed = c.a_type == DType::i8;
-  for (std::int64_t i = 0; i < end; ++i) put_group(i < depth ? a[offsets[i]] : std::uint8_t{0}, is_signed, dots, to, i);
+  for (std::int64_t i = depth; i % 4 != 0; ++i) *at++ = 0;
 }
 
 inline void contract_integer_block(const Contract& c) {
@@ -238,7 +260,7 @@ inline void contract_integer_block(const Contract& c) {
   const Output out{c.c, c.c_type, c.c_rows, c.c_n};
   IntegerRows t;
   ShortEnd end;
-  const bool listed = !direct && depth <= range && list_offsets(c, depth, t.offsets);
+  const bool listed = dots && !direct && depth <= range && list_runs(c, t);
   IntegerStep s;
   s.flip = dots && c.a_type == DType::i8 ? static_cast<std::int32_t>(0x80808080u) : 0;
   for (std::int64_t first = 0; first < panels; first += together)
@@ -252,7 +274,7 @@ inline void contract_integer_block(const Contract& c) {
           if (direct) {
             s.a[r] = static_cast<const std::uint8_t*>(c.a) + row_at(c.a_rows, row + r);
           } else {
-            if (listed) gather_integers(c, row + r, depth, dots, t.offsets, t.staged + r * staged_bytes);
+            if (listed) copy_runs(c, t, row + r, depth, t.staged + r * staged_bytes);
             else stage_integers(c, row + r, from, count, dots, t.staged + r * staged_bytes);
             s.a[r] = t.staged + r * staged_bytes;
           }
@@ -269,7 +291,7 @@ inline void contract_integer_block(const Contract& c) {
           const bool last = from + range >= depth;
           const auto* corrections = s.flip ? reinterpret_cast<const std::int32_t*>(b) : nullptr;
           s.column = j * nr;
-          s.end = last && columns == vectors * lanes && short_end(quick, s.column, vectors, corrections, &end) ? &end : nullptr;
+          s.end = last && short_end(quick, s.column, columns, corrections, &end) ? &end : nullptr;
           (dots ? integer_kernels.dots : integer_kernels.pairs)[vectors - 1][rows - 1](s);
           if (!last || s.end) continue;
           finish_integers({s.sums, nr, rows, columns, row, j * nr, corrections}, quick, c.epilogue, out);

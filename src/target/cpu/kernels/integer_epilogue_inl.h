@@ -137,7 +137,9 @@ TW_INLINE void store_bytes(VI v, DType type, void* to, std::int64_t count) {
   const bool all = count >= lanes;
 #if HWY_TARGET == HWY_AVX3
   (void)type;
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(all ? p : part), _mm512_cvtepi32_epi8(v.raw));
+  (void)part;
+  const auto mask = static_cast<__mmask16>(all ? 0xffff : (1u << count) - 1);
+  return _mm_mask_storeu_epi8(p, mask, _mm512_cvtepi32_epi8(v.raw));
 #else
   if (type == DType::u8) {
     const hn::Rebind<std::uint8_t, DI> narrow;
@@ -146,12 +148,16 @@ TW_INLINE void store_bytes(VI v, DType type, void* to, std::int64_t count) {
     const hn::Rebind<std::int8_t, DI> narrow;
     hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<std::int8_t*>(all ? p : part));
   }
-#endif
   if (!all) memcpy(p, part, static_cast<std::size_t>(count));
+#endif
 }
 
 // (v - a) * b of `count` bytes.
 TW_INLINE V load_bytes(const EpilogueStep& s, const std::uint8_t* p, std::int64_t count) {
+#if HWY_TARGET == HWY_AVX3
+  const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(count >= lanes ? 0xffff : (1u << count) - 1), p);
+  const VI v{s.dtype == DType::u8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes)};
+#else
   alignas(64) std::uint8_t part[64] = {};
   if (count < lanes) {
     memcpy(part, p, static_cast<std::size_t>(count));
@@ -165,6 +171,7 @@ TW_INLINE V load_bytes(const EpilogueStep& s, const std::uint8_t* p, std::int64_
     const hn::Rebind<std::int8_t, DI> narrow;
     v = hn::PromoteTo(DI(), hn::LoadU(narrow, reinterpret_cast<const std::int8_t*>(p)));
   }
+#endif
   const D d;
   return hn::Mul(hn::Sub(hn::ConvertTo(d, v), hn::Set(d, s.a)), hn::Set(d, s.b));
 }
@@ -182,7 +189,7 @@ TW_INLINE VI integers_at(const std::int32_t* p, std::int64_t left) {
   return load(part);
 }
 
-// The shortest ending, of one or two whole vectors of columns: ratios below 1, so that no product leaves i32; saturating packs do
+// The shortest ending, of one or two vectors of columns: ratios below 1, so that no product leaves i32; saturating packs do
 // what limits would.
 struct ShortEnd {
   alignas(64) std::int32_t bias[2 * lanes];
@@ -190,21 +197,24 @@ struct ShortEnd {
   std::int16_t zero;
   std::uint8_t low, high; // of the type
   bool is_signed;
+  std::uint32_t mask;     // of the columns
 };
 
-// Whether the columns from `column` on, `vectors` of them, end so.
-inline bool short_end(const IntegerQuick& q, std::int64_t column, int vectors, const std::int32_t* corrections, ShortEnd* to) {
+// Whether the columns from `column` on end so.
+inline bool short_end(const IntegerQuick& q, std::int64_t column, int columns, const std::int32_t* corrections, ShortEnd* to) {
   if (HWY_TARGET != HWY_AVX3 || !q.possible || q.whole || q.shifted || q.residual) return false;
-  for (int i = 0; i < vectors; ++i) {
-    const V ratio = column_value(q.ratio, column + i * lanes, lanes);
+  for (int i = 0; i * lanes < columns; ++i) {
+    const std::int64_t left = columns - i * lanes;
+    const V ratio = column_value(q.ratio, column + i * lanes, left);
     if (!hn::AllTrue(D(), hn::Lt(hn::Abs(ratio), hn::Set(D(), 0.99f)))) return false;
-    VI bias = q.bias ? load(q.bias + column + i * lanes) : hn::Zero(DI());
+    VI bias = q.bias ? integers_at(q.bias + column + i * lanes, left) : hn::Zero(DI());
     if (corrections) bias = hn::Add(bias, load(corrections + i * lanes));
     hn::StoreU(bias, DI(), to->bias + i * lanes);
     store(ratio, to->ratio + i * lanes);
   }
   to->zero = static_cast<std::int16_t>(q.first.zero);
   to->is_signed = q.out == DType::i8;
+  to->mask = columns >= 32 ? ~0u : (1u << columns) - 1;
   to->low = static_cast<std::uint8_t>(static_cast<int>(q.first.low));
   to->high = static_cast<std::uint8_t>(static_cast<int>(q.first.high));
   return true;
@@ -215,7 +225,6 @@ TW_INLINE __m512i rounded_product(__m512i sum, const ShortEnd& e, int i) {
   const __m512 x = _mm512_cvtepi32_ps(_mm512_add_epi32(sum, _mm512_load_si512(e.bias + i * lanes)));
   return _mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_load_ps(e.ratio + i * lanes)));
 }
-// 32 columns.
 TW_INLINE void end_two(__m512i a, __m512i b, const ShortEnd& e, std::uint8_t* to) {
   const __m512i words = _mm512_packs_epi32(rounded_product(a, e, 0), rounded_product(b, e, 1)); // quarters of a and b in turn
   const __m512i moved = _mm512_adds_epi16(words, _mm512_set1_epi16(e.zero));
@@ -228,14 +237,13 @@ TW_INLINE void end_two(__m512i a, __m512i b, const ShortEnd& e, std::uint8_t* to
     bytes = _mm512_cvtusepi16_epi8(_mm512_max_epi16(moved, _mm512_setzero_si512()));
     bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, _mm256_set1_epi8(static_cast<char>(e.low))), _mm256_set1_epi8(static_cast<char>(e.high)));
   }
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(bytes, order));
+  _mm256_mask_storeu_epi8(to, e.mask, _mm256_permutevar8x32_epi32(bytes, order));
 }
-// 16 columns.
 TW_INLINE void end_one(__m512i a, const ShortEnd& e, std::uint8_t* to) {
   const __m512i whole = _mm512_add_epi32(rounded_product(a, e, 0), _mm512_set1_epi32(e.zero));
   const int low = e.is_signed ? static_cast<std::int8_t>(e.low) : e.low, high = e.is_signed ? static_cast<std::int8_t>(e.high) : e.high;
   const __m512i kept = _mm512_min_epi32(_mm512_max_epi32(whole, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(kept));
+  _mm_mask_storeu_epi8(to, static_cast<__mmask16>(e.mask), _mm512_cvtepi32_epi8(kept));
 }
 #endif
 

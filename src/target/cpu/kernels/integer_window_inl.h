@@ -181,7 +181,7 @@ inline void window_integer_block(const Window& w) {
     const int columns = static_cast<int>(least<std::int64_t>(nr, w.c - c));
     if (w.begin)
       for (int k = 0; k < columns; ++k) channels.begin[k] = w.begin[c + k];
-    channels.ends = columns == 2 * lanes && columns == nr && short_end(quick, c, 2, w.begin ? channels.begin : nullptr, &channels.end);
+    channels.ends = short_end(quick, c, columns, w.begin ? channels.begin : nullptr, &channels.end);
     for (std::int64_t i = 0; i < strips; ++i) {
       const std::int64_t x = i * w.x / strips;
       integer_window_strip_of<integer_strip>(w, quick, channels, {x, c, static_cast<int>((i + 1) * w.x / strips - x), columns});
