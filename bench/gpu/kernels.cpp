@@ -115,9 +115,9 @@ std::string facts(const Region& region, const Schedule& schedule) {
       for (std::int64_t t : l.tile) leaves += fmt::format(" {}", t);
     }
   }
-  int most = 1;
-  for (const ValueAt& v : schedule.values) most = std::max(most, v.stages);
-  return fmt::format("{};{}; {} stages; {} threads, {} a core", text(region, schedule), leaves, most, schedule.threads, schedule.resident);
+  std::string stages;                    // of each value in scratch
+  for (const ValueAt& v : schedule.values) stages += fmt::format("{}{}", stages.empty() ? "" : "/", v.stages);
+  return fmt::format("{};{}; {} stages; {} threads, {} a core", text(region, schedule), leaves, stages, schedule.threads, schedule.resident);
 }
 std::string facts(const Made& k) {
   return fmt::format("{}; {} blocks, {} KiB, {} registers, stack {}, spills {}", facts(k.c.region, k.c.schedule), k.source->blocks, k.source->scratch / 1024, k.code.registers,

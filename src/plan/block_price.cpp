@@ -68,8 +68,16 @@ struct Pricer {
     if (l && !l->tile.empty()) {
       for (std::size_t a = 0; a < l->tile.size(); ++a) (a + 1 == l->tile.size() ? lanes : beside) *= static_cast<double>(l->tile[a]);
       if (const auto w = window(b.p, statement(i))) {
-        const double taps = w->taps.empty() ? 1 : static_cast<double>(statement(i).axes[static_cast<std::size_t>(w->taps.back())].constant());
-        fetched = (beside + taps - 1) / (beside * taps) + 1 / beside;
+        // Neighbours share what they read, along every axis that slides.
+        const auto axes = parallel_axes(statement(i));
+        double data = 1;
+        for (std::size_t a = 0; a < axes.size(); ++a)
+          for (std::size_t k = 0; k < std::min(w->parallel.size(), w->taps.size()); ++k)
+            if (w->parallel[k] == axes[a]) {
+              const auto tile = static_cast<double>(l->tile[a]), taps = static_cast<double>(statement(i).axes[static_cast<std::size_t>(w->taps[k])].constant());
+              data *= (tile + taps - 1) / (tile * taps);
+            }
+        fetched = data + 1 / beside;
         width = static_cast<double>(bytes_of(b.p.tensor(w->data->tensor).dtype));
       } else {
         fetched = 1 / beside + 1 / lanes;

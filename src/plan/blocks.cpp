@@ -203,7 +203,7 @@ struct BlockChooser {
   // Every way to share the points of a schedule's reductions, each once; `tensor` for the last contraction.
   std::vector<std::vector<LeafAt>> leaves(const Schedule& s, std::size_t last, const std::optional<LeafAt>& tensor) const {
     std::vector<std::vector<LeafAt>> list;
-    for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 8, 1}, Limits{4, 4, 2}, Limits{4, 4, 1}, Limits{8, 2, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}}) {
+    for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 8, 1}, Limits{4, 4, 2}, Limits{4, 4, 1}, Limits{8, 2, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}, Limits{2, 4, 4}, Limits{2, 7, 2}, Limits{4, 4, 4}}) {
       std::vector<LeafAt> all;
       if (tensor) all.push_back(*tensor);
       for (std::size_t i = 0; i < r.statements.size(); ++i)
@@ -301,11 +301,18 @@ struct BlockChooser {
       if (scratch > m.core.block_scratch) break;
       for (const auto& way : ways) {
         tried.leaves = way;
+        if (std::any_of(way.begin(), way.end(), [](const LeafAt& l) { return l.tile.size() > 0 && elements(l) > 64; })) continue;
         const int most = resident_blocks({p, r, tried, m, moved, scratch});
         for (tried.resident = 1; tried.resident <= most; ++tried.resident)
           found.push_back({tried, block_seconds({p, r, tried, m, moved, scratch})});
       }
     }
+  }
+
+  static std::int64_t elements(const LeafAt& l) {
+    std::int64_t n = 1;
+    for (std::int64_t t : l.tile) n *= t;
+    return n;
   }
 
   // Blocks that run together cover a part of the result whose rows and columns bring in about as much.

@@ -37,125 +37,163 @@ struct Copies : KernelText {
     return all;
   }
 
-  // How the threads of a block share the pieces of a box.
-  struct Pieces { std::int64_t width = 1, items = 0, rounds = 0; };
-  Pieces pieces_of(const Buffer& b) const {
-    Pieces n{copy_width(b), 1, 0};
+  // How the threads of a block share the pieces of a box: `inner` pieces of a row side by side, `at_once` rows, in passes over the
+  // outermost dim that has more than one row. No rows: any thread takes any piece.
+  struct Rows {
+    std::int64_t width = 1, items = 0, inner = 1, at_once = 0, passes = 1, count = 1;
+    std::size_t outer = SIZE_MAX;
+  };
+  Rows rows_of(const Buffer& b) const {
+    Rows n;
+    n.width = copy_width(b);
+    n.items = 1;
     for (std::int64_t e : b.extent) n.items *= e;
     n.items /= n.width;
-    n.rounds = ceil_div_i64(n.items, s.threads);
+    if (b.extent.empty() || n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || b.outside.value_or(0) != 0) return n;
+    n.inner = n.items;
+    for (std::size_t i = 0; i + 1 < b.at->order.size() && n.outer == SIZE_MAX; ++i)
+      if (const auto d = static_cast<std::size_t>(b.at->order[i]); b.extent[d] > 1) n.outer = d, n.count = b.extent[d], n.inner = n.items / n.count;
+    if (n.inner > s.threads) return n;
+    n.at_once = n.outer == SIZE_MAX ? 1 : s.threads / n.inner;
+    n.passes = ceil_div_i64(n.count, n.at_once);
+    if (n.passes > 24 || (b.at->swizzled && n.at_once % 8)) n.at_once = 0;
     return n;
   }
-  // Opens the loop over a thread's pieces; `rest` is the piece.
-  void open_pieces(const Buffer& b, const Pieces& n, const std::string& what) {
-    line(n.rounds <= 16 ? "#pragma unroll" : "#pragma unroll 4");
-    line(fmt::format("for (int round = 0; round < {}; ++round) {{  // {} {}", n.rounds, what, p.tensor(b.tensor).name));
-    ++depth;
-    line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
-    line(n.items % s.threads ? fmt::format("if (rest < {}) {{", n.items) : "{");
-    ++depth;
-  }
-  void close_pieces() {
-    for (int n = 0; n < 2; ++n) --depth, line("}");
-  }
-  // Names a piece's place in the box and in the tensor, without the terms of `loop`, and says whether it is inside.
-  struct Piece { std::string to, from, inside; };
-  Piece name_piece(const Buffer& b, const Pieces& n, int loop) {
-    const Where& w = where.at(b.tensor);
+  std::vector<std::int64_t> strides_of(TensorId t) const {
     std::vector<std::int64_t> dims;
-    for (std::size_t d = 0; d < b.extent.size(); ++d) dims.push_back(dim(b.tensor, d));
-    const auto stride = dense_strides(dims, layouts[static_cast<std::size_t>(b.tensor)]);
-    Piece piece;
-    for (std::size_t i = b.at->order.size(); i-- > 0;) {
-      const auto d = static_cast<std::size_t>(b.at->order[i]);
-      const std::int64_t scale = i + 1 == b.at->order.size() ? n.width : 1, extent = b.extent[d] / scale;
-      Affine low = b.box[d].low;
-      std::erase_if(low.terms, [&](const auto& term) { return loop >= 0 && term.first / 2 == loop; });
-      line(fmt::format("const int o{} = int(rest{}){}; rest /= {};", d, i == 0 ? "" : fmt::format(" % {}", extent), scale == 1 ? "" : fmt::format(" * {}", scale), extent));
-      line(fmt::format("const int i{} = {} + o{}{};", d, affine(low), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
-      piece.to += fmt::format("{}o{} * {}", piece.to.empty() ? "" : " + ", d, w.stride[d]);
-      piece.from += fmt::format("{}i{} * {}", piece.from.empty() ? "" : " + ", d, stride[d]);
-      if (const std::string condition = in_box(b, d); !condition.empty()) piece.inside += (piece.inside.empty() ? "" : " && ") + condition;
-    }
-    if (piece.to.empty()) piece.to = piece.from = "0";
-    if (b.at->swizzled) piece.to = swizzled_place(b, n.width);
-    return piece;
+    for (std::size_t d = 0; d < p.tensor(t).dims.size(); ++d) dims.push_back(dim(t, d));
+    return dense_strides(dims, layouts[static_cast<std::size_t>(t)]);
+  }
+  static Affine without(Affine a, int loop) {
+    std::erase_if(a.terms, [&](const auto& term) { return loop >= 0 && term.first / 2 == loop; });
+    return a;
+  }
+  static std::string sum(const std::vector<std::string>& terms, const char* between = " + ") {
+    std::string text;
+    for (const std::string& t : terms) text += (text.empty() ? "" : between) + t;
+    return text;
   }
 
   void load(const Buffer& b) {
     if (!in_scratch(b)) return;
-    if (prepared.count(b.tensor)) return load_prepared(b);
-    const Pieces n = pieces_of(b);
-    open_pieces(b, n, "load");
-    const Piece piece = name_piece(b, n, -1);
-    copy(b, n.width, piece.to, piece.from, piece.inside);
-    close_pieces();
-    if (n.width > 1 || bytes_of(p.tensor(b.tensor).dtype) == 4) copies_pending = true;
-  }
-
-  // ---- pieces whose places are computed once, before the loop that streams them
-
-  struct Prepared { int loop = -1; std::int64_t forward = 0, step = 0, from_step = -1; bool conditional = false; };   // from_step: of whole rows, else -1
-  std::map<TensorId, Prepared> prepared{};
-
-  // Where every iteration moves all pieces by the same distance, and a thread's next piece lies a fixed distance behind.
-  void prepare(const Buffer& b, int loop) {
-    const Pieces n = pieces_of(b);
-    const auto inner = static_cast<std::size_t>(b.at->order.back());
-    const std::int64_t a_row = b.extent[inner] / n.width, rows = a_row > 0 ? s.threads / a_row : 0;
-    if (n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || n.rounds > 16 || b.at->order.size() < 2 || s.threads % a_row || (b.at->swizzled && rows % 8)) return;
-    const auto outer = static_cast<std::size_t>(b.at->order[b.at->order.size() - 2]);
-    Prepared ready{loop, 0, rows * where.at(b.tensor).stride[outer], -1, false};
-    std::vector<std::int64_t> dims;
-    for (std::size_t d = 0; d < b.extent.size(); ++d) dims.push_back(dim(b.tensor, d));
-    const auto stride = dense_strides(dims, layouts[static_cast<std::size_t>(b.tensor)]);
-    for (std::size_t d = 0; d < b.box.size(); ++d) {
-      const bool conditional = !in_box(b, d).empty();
-      ready.conditional |= conditional;
-      for (const Affine* bound : {&b.box[d].low, &b.box[d].high})
-        for (const auto& [v, c] : bound->terms) {
-          if (v / 2 != loop) continue;
-          if (conditional || (bound == &b.box[d].low && v % 2)) return;
-          if (bound == &b.box[d].low) ready.forward += c * stride[d];
-        }
-    }
-    const std::string name = tensor(b.tensor);
-    bool flat = !ready.conditional && b.box[outer].step == 1;      // one row behind the other, in the tensor too
-    for (std::size_t i = 0; i + 2 < b.at->order.size(); ++i) flat &= b.extent[static_cast<std::size_t>(b.at->order[i])] == 1;
-    if (flat) {
-      ready.from_step = rows * stride[outer];
-      line(fmt::format("int from_{0}, to_{0};", name));
+    if (prepared.count(b.tensor)) return load_rows(b);
+    if (rows_of(b).at_once > 0) {
       line("{");
       ++depth;
-      line("unsigned rest = threadIdx.x;");
-      const Piece piece = name_piece(b, n, loop);
-      line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, piece.from, piece.to));
+      if (prepare(b, -1)) load_rows(b);
+      prepared.erase(b.tensor);
       --depth;
       line("}");
-      prepared[b.tensor] = ready;
       return;
     }
-    line(fmt::format("int from_{}[{}], to_{} = 0;", name, n.rounds, name));
-    open_pieces(b, n, "pieces of");
-    const Piece piece = name_piece(b, n, loop);
-    line(fmt::format("from_{}[round] = {};", name, piece.inside.empty() ? piece.from : fmt::format("{} ? {} : -1", piece.inside, piece.from)));
-    line(fmt::format("if (round == 0) to_{} = {};", name, piece.to));
-    close_pieces();
-    prepared[b.tensor] = ready;
+    load_pieces(b);
   }
-  void load_prepared(const Buffer& b) {
-    const Prepared& ready = prepared.at(b.tensor);
-    const Pieces n = pieces_of(b);
+
+  // Any thread takes any piece.
+  void load_pieces(const Buffer& b) {
+    const Rows n = rows_of(b);
+    const auto stride = strides_of(b.tensor);
+    const std::int64_t rounds = ceil_div_i64(n.items, s.threads);
+    line(rounds <= 16 ? "#pragma unroll" : "#pragma unroll 4");
+    line(fmt::format("for (int round = 0; round < {}; ++round) {{  // load {}", rounds, p.tensor(b.tensor).name));
+    ++depth;
+    line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
+    line(n.items % s.threads ? fmt::format("if (rest < {}) {{", n.items) : "{");
+    ++depth;
+    std::vector<std::string> from, to, inside;
+    for (std::size_t i = b.at->order.size(); i-- > 0;) {
+      const auto d = static_cast<std::size_t>(b.at->order[i]);
+      name_place(b, d, n.width, -1);
+      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d])), from.push_back(fmt::format("i{} * {}", d, stride[d]));
+      if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
+    }
+    if (to.empty()) to = from = {"0"};
+    copy(b, n.width, b.at->swizzled ? swizzled_place(b, n.width) : sum(to), sum(from), sum(inside, " && "));
+    for (int k = 0; k < 2; ++k) --depth, line("}");
+    if (n.width > 1 || bytes_of(p.tensor(b.tensor).dtype) == 4) copies_pending = true;
+  }
+  // Names the place of `rest` along a dim, in the box and in the tensor (there without the terms of `loop`), and takes it off.
+  void name_place(const Buffer& b, std::size_t d, std::int64_t width, int loop) {
+    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = b.extent[d] / scale;
+    line(fmt::format("const int o{} = int(rest % {}){}; rest /= {};", d, extent, scale == 1 ? "" : fmt::format(" * {}", scale), extent));
+    line(fmt::format("const int i{} = {} + o{}{};", d, affine(without(b.box[d].low, loop)), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
+  }
+
+  // ---- rows: a thread's place is computed once, before the loop that streams them
+
+  struct Prepared { int loop = -1; std::int64_t forward = 0, row_forward = 0; bool conditional = false; };
+  std::map<TensorId, Prepared> prepared{};
+
+  // Where an iteration moves all pieces by the same distance, and only rows may then leave the tensor.
+  bool prepare(const Buffer& b, int loop) {
+    const Rows n = rows_of(b);
+    if (n.at_once == 0) return false;
+    const auto stride = strides_of(b.tensor);
+    Prepared ready{loop, 0, 0, false};
+    for (std::size_t d = 0; d < b.box.size(); ++d)
+      for (const Affine* bound : {&b.box[d].low, &b.box[d].high})
+        for (const auto& [v, c] : bound->terms) {
+          if (loop < 0 || v / 2 != loop) continue;
+          if ((d != n.outer && !in_box(b, d).empty()) || (bound == &b.box[d].low && v % 2)) return false;
+          if (bound == &b.box[d].high) continue;
+          ready.forward += c * stride[d];
+          if (d == n.outer) ready.row_forward = c;
+        }
     const std::string name = tensor(b.tensor);
-    const std::string from = ready.from_step < 0 ? fmt::format("from_{}[round]", name) : fmt::format("from_{} + round * {}", name, ready.from_step);
+    line(fmt::format("int from_{0}, to_{0}, row_{0} = 0;  // of this thread's pieces of {1}", name, p.tensor(b.tensor).name));
+    line(fmt::format("bool in_{} = true;", name));
+    line("{");
+    ++depth;
+    line(fmt::format("unsigned rest = threadIdx.x % {};", n.inner));
+    std::vector<std::string> from, to, inside;
+    for (std::size_t i = b.at->order.size(); i-- > 0;) {
+      const auto d = static_cast<std::size_t>(b.at->order[i]);
+      if (d == n.outer) {
+        line(fmt::format("const int o{} = threadIdx.x / {};", d, n.inner));
+        line(fmt::format("const int i{} = row_{} = {} + o{}{};", d, name, affine(without(b.box[d].low, loop)), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
+      } else {
+        name_place(b, d, n.width, loop);
+        if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
+      }
+      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d])), from.push_back(fmt::format("i{} * {}", d, stride[d]));
+    }
+    line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, sum(from), b.at->swizzled ? swizzled_place(b, n.width) : sum(to)));
+    if (!inside.empty()) line(fmt::format("in_{} = {};", name, sum(inside, " && ")));
+    ready.conditional = !inside.empty();
+    --depth;
+    line("}");
+    prepared[b.tensor] = ready;
+    return true;
+  }
+  void load_rows(const Buffer& b) {
+    const Prepared& ready = prepared.at(b.tensor);
+    const Rows n = rows_of(b);
+    const std::string name = tensor(b.tensor);
     const std::int64_t bytes = n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
+    if (n.inner * n.at_once < s.threads) line(fmt::format("if (threadIdx.x < {})", n.inner * n.at_once));
     line("#pragma unroll");
-    line(fmt::format("for (int round = 0; round < {}; ++round)  // load {}", n.rounds, p.tensor(b.tensor).name));
-    const std::string to = fmt::format("{} + to_{} + round * {}", where.at(b.tensor).pointer, name, ready.step);
-    const std::string at = fmt::format("{} + {} * {}", from, variable(2 * ready.loop), ready.forward);
-    const std::string guard = n.items % s.threads ? fmt::format("if (threadIdx.x + round * {} < {}) ", s.threads, n.items) : "";
-    line("  " + guard + (ready.conditional ? fmt::format("copy_async<{0}>({1}, {2} + ({3} < 0 ? 0 : {4}), {3} < 0 ? 0 : {0});", bytes, to, global(b.tensor), from, at)
-                                           : fmt::format("copy_async<{}>({}, {} + ({}));", bytes, to, global(b.tensor), at)));
+    line(fmt::format("for (int pass = 0; pass < {}; ++pass) {{  // load {}", n.passes, p.tensor(b.tensor).name));
+    ++depth;
+    if (n.at_once * n.passes > n.count) line(fmt::format("if (threadIdx.x / {} + pass * {} >= {}) break;", n.inner, n.at_once, n.count));
+    std::vector<std::string> inside;
+    if (ready.conditional) inside.push_back("in_" + name);
+    std::int64_t to_step = 0, from_step = 0;
+    if (n.outer != SIZE_MAX) {
+      const Span& span = b.box[n.outer];
+      to_step = n.at_once * where.at(b.tensor).stride[n.outer], from_step = n.at_once * span.step * strides_of(b.tensor)[n.outer];
+      if (std::string condition = in_box(b, n.outer); !condition.empty()) {
+        line(fmt::format("const int i{} = row_{} + pass * {}{};", n.outer, name, n.at_once * span.step,
+                         ready.row_forward ? fmt::format(" + {} * {}", variable(2 * ready.loop), ready.row_forward) : ""));
+        inside.push_back(std::move(condition));
+      }
+    }
+    const std::string to = fmt::format("{} + to_{} + pass * {}", where.at(b.tensor).pointer, name, to_step);
+    const std::string from = fmt::format("from_{} + pass * {}{}", name, from_step, ready.forward ? fmt::format(" + {} * {}", variable(2 * ready.loop), ready.forward) : "");
+    if (!inside.empty()) line(fmt::format("const bool inside = {};", sum(inside, " && ")));
+    line(inside.empty() ? fmt::format("copy_async<{}>({}, {} + ({}));", bytes, to, global(b.tensor), from)
+                        : fmt::format("copy_async<{0}>({1}, {2} + (inside ? {3} : 0), inside ? {0} : 0);", bytes, to, global(b.tensor), from));
+    --depth;
+    line("}");
     copies_pending = true;
   }
 
@@ -226,7 +264,6 @@ struct Copies : KernelText {
   }
   void begin_ring(const Node& node, const For& f) {
     line(fmt::format("// ring of {}: copies of {} iterations are under way", f.stages, ahead_of(node)));
-    for (BufferId id : ring_of(node)) prepare(buffer(id), f.step);
     line("#pragma unroll");
     line(fmt::format("for (int early = 0; early < {}; ++early) {{", ahead_of(node)));
     ++depth;

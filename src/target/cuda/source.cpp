@@ -102,6 +102,8 @@ struct NestText : TensorLeaf {
 
   void loop(const Node& node, const For& f) {
     const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
+    for (const Node& n : node.body)
+      if (const Load* l = std::get_if<Load>(&n.op); l && in_scratch(buffer(l->buffer))) prepare(buffer(l->buffer), f.step);
     if (f.stages > 1) begin_ring(node, f);
     line(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", lo, f.extent, f.size));
     ++depth;

@@ -185,9 +185,12 @@ struct VectorLeaf : Copies {
       const std::int64_t whole = points.full[static_cast<std::size_t>(a)];
       if (leaf.threads[i] * leaf.tile[i] > whole) boxed += fmt::format("{}{} - {} < {}", boxed.empty() ? "" : " && ", axis(points, a), low(points, a), whole);
     }
+    all_boxed = boxed.empty(), all_live = boxed.empty() && live.empty();
     line(fmt::format("const bool boxed = {};", boxed.empty() ? "true" : boxed));
     line(fmt::format("const bool live = boxed{};", live));
   }
+  bool all_boxed = false, all_live = false;          // of the elements just named
+
   void open_elements(const Points& points, const Leaf& leaf, std::int64_t step = 1) {
     line("#pragma unroll");
     line(fmt::format("for (int e = 0; e < {}; e += {}) {{", leaf.elements, step));
@@ -364,7 +367,9 @@ struct VectorLeaf : Copies {
   // Finishes `count` points side by side along axis x (or one point, x < 0), the first of which is named; where they are not live
   // but boxed, a later leaf that reads whole boxes from scratch finds zeros. `value` is the accumulator of the u-th.
   void finish_points(const Points& points, const std::vector<StatementId>& group, RegionAxis x, std::int64_t count, const std::string& value) {
-    line("if (live) {");
+    // Into scratch, where everything read is there too, points that do not exist are computed and zeroed: no branch.
+    const bool straight = x >= 0 && all_boxed && all_in_scratch(points, group);
+    line(straight ? "{" : "if (live) {");
     ++depth;
     const std::vector<std::string> first = axes(points);
     std::vector<std::string> at = first;
@@ -380,7 +385,7 @@ struct VectorLeaf : Copies {
     }
     ScalarSource source(p, points, where, at, pad());
     for (std::size_t i = 0; i < list.size(); ++i) source.fetched(source.address(list[i].access->tensor, list[i].at), fetched_element(list[i], fmt::format("beside{}", i), {"u"}));
-    finish_values(source, group, value, count > 1 ? "u" : "0");
+    finish_values(source, group, value, count > 1 ? "u" : "0", straight && !all_live);
     if (count > 1) close(1);
     std::vector<std::string> zeros;
     for (StatementId id : group) {
@@ -389,7 +394,7 @@ struct VectorLeaf : Copies {
       ScalarSource to(p, points, where, first, pad());
       const std::string address = to.address(t, indices(points, id, statement(id).at));
       line(fmt::format("put<{}>(&{}, w_{});", count, address, tensor(t)));
-      if (in_scratch(buffer_of(t))) zeros.push_back(fmt::format("const {0} zero[{1}] = {{}}; put<{1}>(&{2}, zero);", type_of(p.tensor(t).dtype), count, address));
+      if (!straight && in_scratch(buffer_of(t))) zeros.push_back(fmt::format("const {0} zero[{1}] = {{}}; put<{1}>(&{2}, zero);", type_of(p.tensor(t).dtype), count, address));
     }
     for (const std::string& z : zeros) {
       --depth;
@@ -418,7 +423,26 @@ struct VectorLeaf : Copies {
           list.push_back(std::move(f));
         });
   }
-  void finish_values(ScalarSource& source, const std::vector<StatementId>& group, const std::string& value, const std::string& u) {
+  bool all_in_scratch(const Points& points, const std::vector<StatementId>& group) const {
+    ScalarSource source(p, points, where, axes(points), "");
+    bool all = true;
+    for (StatementId id : group) {
+      const Statement& st = statement(id);
+      all &= !is_stored(group, id) || in_scratch(buffer_of(st.out));
+      if (st.reduced.empty() && st.guard) return false;
+      if (st.reduced.empty())
+        for_each_access(st, [&](const Access& a) {
+          for (StatementId other : group)
+            if (statement(other).out == a.tensor) return;
+          Access read = a;
+          read.at = indices(points, id, a.at);
+          for (const Index& i : read.at) all &= is_affine(i);
+          all = all && in_scratch(buffer_of(a.tensor)) && !source.conditional(read);
+        });
+    }
+    return all;
+  }
+  void finish_values(ScalarSource& source, const std::vector<StatementId>& group, const std::string& value, const std::string& u, bool zeroed = false) {
     std::string stores;
     for (StatementId id : group) {
       const Statement& st = statement(id);
@@ -427,7 +451,8 @@ struct VectorLeaf : Copies {
       std::string v = st.reduced.empty() ? source.value(st.body, id) : value;
       if (st.guard && st.reduced.empty()) v = fmt::format("({} ? {} : {}(0))", source.value(st.guard, id), v, type_of(have));
       const std::string name = fmt::format("r_{}", tensor(st.out));
-      if (is_stored(group, id)) stores += fmt::format("{}w_{}[{}] = {};\n", pad(), tensor(st.out), u, plain_float(have, declared) ? v : source.rounded(v, have, declared));
+      if (is_stored(group, id)) stores += fmt::format("{}w_{}[{}] = {}{}{};\n", pad(), tensor(st.out), u, zeroed ? "live ? " : "", plain_float(have, declared) ? v : source.rounded(v, have, declared),
+                                                     zeroed ? fmt::format(" : {}(0)", type_of(declared)) : "");
       source.lines += fmt::format("{}const {} {} = {};\n", pad(), type_of(declared), name, source.rounded(v, have, declared));
       source.know(st.out, name);
     }

@@ -23,32 +23,43 @@ extern "C" __global__ void __launch_bounds__(128, 1) matmul(const f16* __restric
   float acc_C[8];
   #pragma unroll
   for (int e = 0; e < 8; ++e) acc_C[e] = 0.0f;
+  int from_B, to_B, row_B = 0;  // of this thread's pieces of B
+  bool in_B = true;
+  {
+    unsigned rest = threadIdx.x % 2;
+    const int o1 = int(rest % 2) * 8; rest /= 2;
+    const int i1 = n_0 + o1;
+    const int o0 = threadIdx.x / 2;
+    const int i0 = row_B = 0 + o0;
+    from_B = i1 * 1 + i0 * 96, to_B = o1 * 1 + o0 * 24;
+  }
   for (int k_0 = 0; k_0 < 100; k_0 += 64) {
     const int k_1 = min(k_0 + 64, 100);
     __syncthreads();
-    #pragma unroll
-    for (int round = 0; round < 8; ++round) {  // load A
-      unsigned rest = threadIdx.x + round * 128;
+    {
+      int from_A, to_A, row_A = 0;  // of this thread's pieces of A
+      bool in_A = true;
       {
+        unsigned rest = threadIdx.x % 16;
         const int o1 = int(rest % 16) * 4; rest /= 16;
         const int i1 = k_0 + o1;
-        const int o0 = int(rest); rest /= 64;
-        const int i0 = m_0 + o0;
-        const bool inside = unsigned(i1) < 100u && i1 < k_1 && unsigned(i0) < 150u && i0 < m_1;
-        copy_async<8>(s_A + o1 * 1 + o0 * 72, g_A + (inside ? i1 * 1 + i0 * 100 : 0), inside ? 8 : 0);
+        const int o0 = threadIdx.x / 16;
+        const int i0 = row_A = m_0 + o0;
+        from_A = i1 * 1 + i0 * 100, to_A = o1 * 1 + o0 * 72;
+        in_A = unsigned(i1) < 100u && i1 < k_1;
+      }
+      #pragma unroll
+      for (int pass = 0; pass < 8; ++pass) {  // load A
+        const int i0 = row_A + pass * 8;
+        const bool inside = in_A && unsigned(i0) < 150u && i0 < m_1;
+        copy_async<8>(s_A + to_A + pass * 576, g_A + (inside ? from_A + pass * 800 : 0), inside ? 8 : 0);
       }
     }
     #pragma unroll
-    for (int round = 0; round < 1; ++round) {  // load B
-      unsigned rest = threadIdx.x + round * 128;
-      {
-        const int o1 = int(rest % 2) * 8; rest /= 2;
-        const int i1 = n_0 + o1;
-        const int o0 = int(rest); rest /= 64;
-        const int i0 = k_0 + o0;
-        const bool inside = unsigned(i0) < 100u && i0 < k_1;
-        copy_async<16>(s_B + o1 * 1 + o0 * 24, g_B + (inside ? i1 * 1 + i0 * 96 : 0), inside ? 16 : 0);
-      }
+    for (int pass = 0; pass < 1; ++pass) {  // load B
+      const int i0 = row_B + pass * 64 + k_0 * 1;
+      const bool inside = unsigned(i0) < 100u && i0 < k_1;
+      copy_async<16>(s_B + to_B + pass * 1536, g_B + (inside ? from_B + pass * 6144 + k_0 * 96 : 0), inside ? 16 : 0);
     }
     copies_arrive<0>();
     __syncthreads();

@@ -1,6 +1,6 @@
 kernel pair
-  for y0, y1 in tiles(0, 14, 5) grid:
-    for x0, x1 in tiles(0, 14, 4) grid:
+  for y0, y1 in tiles(0, 14, 4) grid:
+    for x0, x1 in tiles(0, 14, 5) grid:
       for f0, f1 in tiles(0, 64, 16) grid:
         load X[0:1, y0-1:y1+1, x0-1:x1+1, 0:48] -> scratch
         load V[0:3, 0:3, 0:48] -> scratch
@@ -22,64 +22,92 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
   unsigned block = blockIdx.x;
   const int f_0 = int(block % 4) * 16, f_1 = min(f_0 + 16, 64);
   block /= 4;
-  const int x_0 = int(block % 4) * 4, x_1 = min(x_0 + 4, 14);
-  block /= 4;
-  const int y_0 = int(block % 3) * 5, y_1 = min(y_0 + 5, 14);
+  const int x_0 = int(block % 3) * 5, x_1 = min(x_0 + 5, 14);
   block /= 3;
+  const int y_0 = int(block % 4) * 4, y_1 = min(y_0 + 4, 14);
+  block /= 4;
   f16* const s_X = reinterpret_cast<f16*>(scratch + 0);
   f16* const s_V = reinterpret_cast<f16*>(scratch + 4736);
   f16* const s_a = reinterpret_cast<f16*>(scratch + 5760);
   f16* const s_W = reinterpret_cast<f16*>(scratch + 5888);
   f16* const s_E = reinterpret_cast<f16*>(scratch + 7680);
-  #pragma unroll
-  for (int round = 0; round < 2; ++round) {  // load X
-    unsigned rest = threadIdx.x + round * 128;
-    if (rest < 252) {
+  {
+    int from_X, to_X, row_X = 0;  // of this thread's pieces of X
+    bool in_X = true;
+    {
+      unsigned rest = threadIdx.x % 42;
       const int o3 = int(rest % 6) * 8; rest /= 6;
       const int i3 = 0 + o3;
-      const int o2 = int(rest % 6); rest /= 6;
+      const int o2 = int(rest % 7); rest /= 7;
       const int i2 = x_0 + -1 + o2;
-      const int o1 = int(rest % 7); rest /= 7;
-      const int i1 = y_0 + -1 + o1;
-      const int o0 = int(rest); rest /= 1;
+      const int o1 = threadIdx.x / 42;
+      const int i1 = row_X = y_0 + -1 + o1;
+      const int o0 = int(rest % 1); rest /= 1;
       const int i0 = 0 + o0;
-      const bool inside = unsigned(i2) < 14u && i2 < x_1 + 1 && unsigned(i1) < 14u && i1 < y_1 + 1;
-      copy_async<16>(s_X + o3 * 1 + o2 * 56 + o1 * 336 + o0 * 2352, g_X + (inside ? i3 * 1 + i2 * 48 + i1 * 672 + i0 * 9408 : 0), inside ? 16 : 0);
+      from_X = i3 * 1 + i2 * 48 + i1 * 672 + i0 * 9408, to_X = o3 * 1 + o2 * 56 + o1 * 392 + o0 * 2352;
+      in_X = unsigned(i2) < 14u && i2 < x_1 + 1;
+    }
+    if (threadIdx.x < 126)
+    #pragma unroll
+    for (int pass = 0; pass < 2; ++pass) {  // load X
+      const int i1 = row_X + pass * 3;
+      const bool inside = in_X && unsigned(i1) < 14u && i1 < y_1 + 1;
+      copy_async<16>(s_X + to_X + pass * 1176, g_X + (inside ? from_X + pass * 2016 : 0), inside ? 16 : 0);
     }
   }
-  #pragma unroll
-  for (int round = 0; round < 1; ++round) {  // load V
-    unsigned rest = threadIdx.x + round * 128;
-    if (rest < 54) {
+  {
+    int from_V, to_V, row_V = 0;  // of this thread's pieces of V
+    bool in_V = true;
+    {
+      unsigned rest = threadIdx.x % 18;
       const int o2 = int(rest % 6) * 8; rest /= 6;
       const int i2 = 0 + o2;
       const int o1 = int(rest % 3); rest /= 3;
       const int i1 = 0 + o1;
-      const int o0 = int(rest); rest /= 3;
-      const int i0 = 0 + o0;
-      copy_async<16>(s_V + o2 * 1 + o1 * 56 + o0 * 168, g_V + i2 * 1 + i1 * 48 + i0 * 144);
+      const int o0 = threadIdx.x / 18;
+      const int i0 = row_V = 0 + o0;
+      from_V = i2 * 1 + i1 * 48 + i0 * 144, to_V = o2 * 1 + o1 * 56 + o0 * 168;
+    }
+    if (threadIdx.x < 126)
+    #pragma unroll
+    for (int pass = 0; pass < 1; ++pass) {  // load V
+      if (threadIdx.x / 18 + pass * 7 >= 3) break;
+      copy_async<16>(s_V + to_V + pass * 1176, g_V + (from_V + pass * 1008));
     }
   }
-  #pragma unroll
-  for (int round = 0; round < 1; ++round) {  // load a
-    unsigned rest = threadIdx.x + round * 128;
-    if (rest < 6) {
-      const int o0 = int(rest) * 8; rest /= 6;
+  {
+    int from_a, to_a, row_a = 0;  // of this thread's pieces of a
+    bool in_a = true;
+    {
+      unsigned rest = threadIdx.x % 6;
+      const int o0 = int(rest % 6) * 8; rest /= 6;
       const int i0 = 0 + o0;
-      copy_async<16>(s_a + o0 * 1, g_a + i0 * 1);
+      from_a = i0 * 1, to_a = o0 * 1;
+    }
+    if (threadIdx.x < 6)
+    #pragma unroll
+    for (int pass = 0; pass < 1; ++pass) {  // load a
+      copy_async<16>(s_a + to_a + pass * 0, g_a + (from_a + pass * 0));
     }
   }
   copies_arrive<0>();
   __syncthreads();
-  #pragma unroll
-  for (int round = 0; round < 1; ++round) {  // load W
-    unsigned rest = threadIdx.x + round * 128;
-    if (rest < 96) {
+  {
+    int from_W, to_W, row_W = 0;  // of this thread's pieces of W
+    bool in_W = true;
+    {
+      unsigned rest = threadIdx.x % 6;
       const int o1 = int(rest % 6) * 8; rest /= 6;
       const int i1 = 0 + o1;
-      const int o0 = int(rest); rest /= 16;
-      const int i0 = f_0 + o0;
-      copy_async<16>(s_W + o1 * 1 + o0 * 56, g_W + i1 * 1 + i0 * 48);
+      const int o0 = threadIdx.x / 6;
+      const int i0 = row_W = f_0 + o0;
+      from_W = i1 * 1 + i0 * 48, to_W = o1 * 1 + o0 * 56;
+    }
+    if (threadIdx.x < 126)
+    #pragma unroll
+    for (int pass = 0; pass < 1; ++pass) {  // load W
+      if (threadIdx.x / 6 + pass * 21 >= 16) break;
+      copy_async<16>(s_W + to_W + pass * 1176, g_W + (from_W + pass * 1008));
     }
   }
   // D[n y x c] : f32 = sum[i j] X[n, y+i-1, x+j-1, c else 0] * V[i j c]
@@ -87,8 +115,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
     unsigned rest = threadIdx.x + round * 128;
     if (rest < 120) {
       const int base3 = 0 + int(rest % 24 * 2); rest /= 24;
-      const int base2 = max(x_0, 0) + int(rest % 1 * 4); rest /= 1;
-      const int base1 = max(y_0, 0) + int(rest % 5 * 1); rest /= 5;
+      const int base2 = max(x_0, 0) + int(rest % 5 * 1); rest /= 5;
+      const int base1 = max(y_0, 0) + int(rest % 1 * 4); rest /= 1;
       const int base0 = 0 + int(rest % 1 * 1); rest /= 1;
       float acc[8];
       #pragma unroll
@@ -102,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
           for (int d0 = 0; d0 < 4; d0 += 1) {
             #pragma unroll
             for (int d1 = 0; d1 < 2; d1 += 2) {
-              fetch<2>(operand0 + d0 * 2 + d1 * 1, &s_X[(base0) * 2352 + ((base1 + a4_i + -1) - (y_0 + -1)) * 336 + (((base2 + d0) + a5_j + -1) - (x_0 + -1)) * 56 + ((base3 + d1))]);
+              fetch<2>(operand0 + d0 * 2 + d1 * 1, &s_X[(base0) * 2352 + (((base1 + d0) + a4_i + -1) - (y_0 + -1)) * 392 + ((base2 + a5_j + -1) - (x_0 + -1)) * 56 + ((base3 + d1))]);
             }
           }
           float operand1[2];
@@ -120,12 +148,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       #pragma unroll
       for (int e = 0; e < 8; e += 2) {
         const int a3_c = base3 + e / 1 % 2;
-        const int a2_x = base2 + e / 2 % 4;
-        const int a1_y = base1 + e / 8 % 1;
+        const int a2_x = base2 + e / 2 % 1;
+        const int a1_y = base1 + e / 2 % 4;
         const int a0_n = base0 + e / 8 % 1;
         const bool boxed = true;
         const bool live = boxed && a2_x < min(x_1, 14) && a1_y < min(y_1, 14);
-        if (live) {
+        {
           float beside0[2];
           #pragma unroll
           for (int d0 = 0; d0 < 2; d0 += 2) {
@@ -139,11 +167,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
             const float v1 = maximum(v0, (0.0f));
             const float v2 = minimum(v1, (6.0f));
             const float r_E = load(round_to<f16>(v2));
-            w_E[u] = v2;
+            w_E[u] = live ? v2 : float(0);
           }
-          put<2>(&s_E[(a0_n) * 1120 + ((a1_y) - (y_0)) * 224 + ((a2_x) - (x_0)) * 56 + (a3_c)], w_E);
-        } else if (boxed) {
-          const float zero[2] = {}; put<2>(&s_E[(a0_n) * 1120 + ((a1_y) - (y_0)) * 224 + ((a2_x) - (x_0)) * 56 + (a3_c)], zero);
+          put<2>(&s_E[(a0_n) * 1120 + ((a1_y) - (y_0)) * 280 + ((a2_x) - (x_0)) * 56 + (a3_c)], w_E);
         }
       }
     }
@@ -162,10 +188,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       #pragma unroll
       for (int m = 0; m < 1; ++m) {
         const int row = min(warp_m * 16 + m * 16 + lane % 16, 19);
-        const int a2_x = max(x_0, 0) + int(unsigned(row) / 1 % 4);
-        const int a1_y = max(y_0, 0) + int(unsigned(row) / 4 % 5);
+        const int a2_x = max(x_0, 0) + int(unsigned(row) / 1 % 5);
+        const int a1_y = max(y_0, 0) + int(unsigned(row) / 5 % 4);
         const int a0_n = 0 + int(unsigned(row) / 20 % 1);
-        a_row[m] = &s_E[(a0_n) * 1120 + ((a1_y) - (y_0)) * 224 + ((a2_x) - (x_0)) * 56 + (a4_c)] + lane / 16 * 8;
+        a_row[m] = &s_E[(a0_n) * 1120 + ((a1_y) - (y_0)) * 280 + ((a2_x) - (x_0)) * 56 + (a4_c)] + lane / 16 * 8;
       }
       const f16* b_row[1];
       #pragma unroll
@@ -209,8 +235,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       #pragma unroll
       for (int n = 0; n < 1; ++n) {
         const int row = warp_m * 16 + m * 8 + lane / 4;
-        const int a2_x = max(x_0, 0) + int(unsigned(row) / 1 % 4);
-        const int a1_y = max(y_0, 0) + int(unsigned(row) / 4 % 5);
+        const int a2_x = max(x_0, 0) + int(unsigned(row) / 1 % 5);
+        const int a1_y = max(y_0, 0) + int(unsigned(row) / 5 % 4);
         const int a0_n = 0 + int(unsigned(row) / 20 % 1);
         const bool boxed = row < 20, row_live = row < 20 && a1_y < min(y_1, 14) && a2_x < min(x_1, 14);
         float w_Z[4] = {};

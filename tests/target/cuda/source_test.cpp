@@ -26,7 +26,8 @@ std::vector<GpuCase> small_cases() {
           testing::gpu_case("pair_stride", testing::depthwise_pointwise(1, 16, 32, 48, 2, "bf16"), h200),
           testing::gpu_case("pair_f32", testing::depthwise_pointwise(1, 9, 20, 24, 1, "f32"), h200),
           testing::gpu_case("matmul", testing::matmul(150, 96, 100, "f16"), h200),
-          testing::gpu_case("matmul_f32", testing::matmul(64, 40, 70, "f32"), h200)};
+          testing::gpu_case("matmul_f32", testing::matmul(64, 40, 70, "f32"), h200),
+          testing::gpu_case("matmul_group", testing::matmul(256, 192, 200, "f16"), h200)};
 }
 
 Plan plan_of(const GpuCase& c) {
@@ -100,12 +101,66 @@ void golden(const std::string& name, const std::string& got) {
   EXPECT_EQ(got, want.str()) << "TILEWRIGHT_UPDATE_GOLDEN=1 writes " << path;
 }
 
+// What the planner promises stands in the text: the leaf's instruction, and rings where operands have stages.
+TEST(CudaSource, HoldsWhatThePlanPromises) {
+  int groups = 0, warps = 0, rings = 0;
+  for (const GpuCase& c : small_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto source = cuda::source_of(*c.program, c.region, c.schedule, specialise(*c.program, c.nest), c.layouts);
+    ASSERT_TRUE(source) << source.reason();
+    const bool group = std::any_of(c.schedule.leaves.begin(), c.schedule.leaves.end(), [](const LeafAt& l) { return l.group; });
+    const bool tensor = std::any_of(c.schedule.leaves.begin(), c.schedule.leaves.end(), [](const LeafAt& l) { return l.tensor && !l.group; });
+    const bool ring = std::any_of(c.schedule.values.begin(), c.schedule.values.end(), [](const ValueAt& v) { return v.stages > 1; });
+    EXPECT_EQ(source->text.find("wgmma.mma_async") != std::string::npos, group);
+    EXPECT_EQ(source->text.find("multiply_add<") != std::string::npos, tensor);
+    EXPECT_EQ(source->text.find("// ring of") != std::string::npos, ring);
+    groups += group, warps += tensor, rings += ring;
+  }
+  EXPECT_GT(groups, 0);
+  EXPECT_GT(warps, 0);
+  EXPECT_GT(rings, 0);
+}
+
+// Every schedule that was priced can be: legal, within scratch; the fastest by prediction stands first.
+TEST(Blocks, AreLegalAndSorted) {
+  const Machine h200 = machine_named("h200");
+  for (const GpuCase& c : small_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto choices = block_choices(*c.program, c.region, h200, c.layouts);
+    ASSERT_FALSE(choices.empty());
+    for (std::size_t i = 0; i < choices.size(); i += 1 + choices.size() / 40) {
+      EXPECT_TRUE(std::isfinite(choices[i].seconds) && choices[i].seconds > 0);
+      EXPECT_GE(choices[i].seconds, choices[0].seconds * (1 - 1e-9));
+      EXPECT_TRUE(legality(*c.program, c.region, choices[i].schedule, h200).empty());
+      EXPECT_EQ(choices[i].schedule.threads % h200.core.lanes, 0);
+    }
+  }
+}
+
+// Not only the chosen one: schedules from all over the list are printed and compile to what fits a block.
+TEST(CudaSource, OtherSchedulesCompileToo) {
+  if (!cuda::compiler_found()) GTEST_SKIP() << "no NVRTC on this machine";
+  const Machine h200 = machine_named("h200");
+  const GpuCase pair = testing::gpu_case("pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16"), h200);
+  const auto choices = block_choices(*pair.program, pair.region, h200, pair.layouts);
+  for (std::size_t k = 0; k < 6; ++k) {
+    const Schedule& s = choices[choices.size() * (2 * k + 1) / 13].schedule;
+    SCOPED_TRACE(text(pair.region, s));
+    const Nest nest = specialise(*pair.program, expand(*pair.program, pair.region, s, "pair"));
+    EXPECT_EQ(count(*pair.program, nest, true).total(), count(*pair.program, expand(*pair.program, pair.region, s, "pair"), true).total());
+    const auto source = cuda::source_of(*pair.program, pair.region, s, nest, pair.layouts);
+    ASSERT_TRUE(source) << source.reason();
+    EXPECT_LE(source->scratch, h200.core.block_scratch);
+    EXPECT_GT(cuda::compile(std::string(cuda::primitives()) + source->text, "pair", "sm_90a").registers, 0);
+  }
+}
+
 TEST(CudaSource, IsTheNestInText) {
   for (const GpuCase& c : small_cases()) {
     const Nest nest = specialise(*c.program, c.nest);
     const auto source = cuda::source_of(*c.program, c.region, c.schedule, nest, c.layouts);
     ASSERT_TRUE(source) << c.name << ": " << source.reason();
-    if (c.name == "pair" || c.name == "matmul") golden(c.name + ".cu", print(*c.program, c.region, c.schedule, nest) + "\n" + source->text);
+    if (c.name == "pair" || c.name == "matmul" || c.name == "matmul_group") golden(c.name + ".cu", print(*c.program, c.region, c.schedule, nest) + "\n" + source->text);
   }
 }
 
@@ -123,6 +178,10 @@ TEST(CudaSource, Compiles) {
     EXPECT_EQ(made.spills, 0) << made.log;
     EXPECT_GT(made.registers, 0) << made.log;
     EXPECT_LE(made.registers, 255);
+    if (c.schedule.resident > 0) {
+      EXPECT_LE(made.registers * c.schedule.threads * c.schedule.resident, 65536);
+    }
+    EXPECT_EQ(made.log.find("serializ"), std::string::npos) << made.log;      // of instructions that four warps issue
   }
 }
 
