@@ -10,8 +10,8 @@
 
 #include "expr/results.h"
 #include "expr/text.h"
-#include "machine/host.h"
 #include "law/stream_forms.h"
+#include "machine/host.h"
 #include "normal/normal.h"
 #include "runtime/copy.h"
 #include "runtime/plan_file.h"
