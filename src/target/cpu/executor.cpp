@@ -133,7 +133,7 @@ struct Execution {
       prepare_gathered(*exe.leaf, l, tensors, kernel.places[static_cast<std::size_t>(l.b)].tensor, w, workers);
       if (workers > 1) barrier.wait(w);
       list_gathered(l, w, workers);
-      if (l.gathered->wrong && w == 0) fault = &l.gathered->wrong_key, stop = n;
+      if (l.gathered->wrong && w == 0) faults[0] = earlier(faults[0], &l.gathered->wrong_key), stop = n;
       if (workers > 1) barrier.wait(w);
     });
     return any;
