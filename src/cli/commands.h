@@ -7,6 +7,7 @@ namespace tilewright {
 int run_command(const RunArguments&);
 int plan_command(const PlanArguments&);
 int explain_command(const ExplainArguments&);
+int emit_command(const EmitArguments&);
 int verify_command(const VerifyArguments&);
 int bench_command(const BenchArguments&);
 
