@@ -26,10 +26,12 @@ Machine machine_of(const EmitArguments& a) {
     if (m.arch == a.arch) return m;
     known += (known.empty() ? "" : ", ") + m.arch;
   }
-  throw Error(Code::option, "--arch", fmt::format("no shipped machine has the architecture '{}'", a.arch), "there are " + known);
+  throw Error(Code::option, "--arch", fmt::format("no shipped machine has the architecture '{}'", a.arch),
+              "there are " + known);
 }
 
-std::string kernel_text(const Program& p, const Region& r, const Schedule& s, const std::string& name, const std::vector<DimOrder>& layouts) {
+std::string kernel_text(const Program& p, const Region& r, const Schedule& s, const std::string& name,
+                        const std::vector<DimOrder>& layouts) {
   const Nest nest = specialise(p, expand(p, r, s, name));
   std::string text;
   const std::string loops = print(p, r, s, nest);
@@ -40,7 +42,10 @@ std::string kernel_text(const Program& p, const Region& r, const Schedule& s, co
   }
   const auto source = cuda::source_of(p, r, s, nest, layouts);
   if (!source) return text + fmt::format("// no CUDA source yet: {}\n", source.reason());
-  return text + fmt::format("// launch: {} blocks of {} threads, {} bytes of dynamic shared memory\n", source->blocks, source->threads, source->scratch) + source->text;
+  return text +
+         fmt::format("// launch: {} blocks of {} threads, {} bytes of dynamic shared memory\n", source->blocks,
+                     source->threads, source->scratch) +
+         source->text;
 }
 
 struct Chosen {
@@ -62,7 +67,8 @@ std::vector<TensorId> tensors_of(const Program& p, const Region& r) {
 Schedule rebound(const Program& p, const Chosen& chosen, const Region& r) {
   Schedule s = chosen.schedule;
   const auto from = tensors_of(p, *chosen.region), to = tensors_of(p, r);
-  for (ValueAt& v : s.values) v.tensor = to[static_cast<std::size_t>(std::find(from.begin(), from.end(), v.tensor) - from.begin())];
+  for (ValueAt& v : s.values)
+    v.tensor = to[static_cast<std::size_t>(std::find(from.begin(), from.end(), v.tensor) - from.begin())];
   for (LeafAt& l : s.leaves) l.statement = r.statements[static_cast<std::size_t>(chosen.region->position(l.statement))];
   return s;
 }
@@ -72,7 +78,8 @@ Schedule rebound(const Program& p, const Chosen& chosen, const Region& r) {
 int emit_command(const EmitArguments& a) {
   const Machine machine = machine_of(a);
   if (machine.target != Target::cuda)
-    throw Error(Code::option, "--machine", fmt::format("'{}' has no CUDA", machine.name), "name a GPU: h200, h100, a100, ...");
+    throw Error(Code::option, "--machine", fmt::format("'{}' has no CUDA", machine.name),
+                "name a GPU: h200, h100, a100, ...");
   Opened m = open_to_plan(a);
   if (m.options.machine.empty()) m.options.machine = machine.name;
   const Plan plan = plan_program(m.program, m.options);
@@ -80,8 +87,10 @@ int emit_command(const EmitArguments& a) {
   std::vector<std::size_t> wanted;
   if (a.kernel.empty())
     for (std::size_t k = 0; k < plan.kernels.size(); ++k) wanted.push_back(k);
-  else wanted = kernels_named(plan, a.kernel);
-  std::string text = fmt::format("// {} kernels of {} for {} ({})\n{}\n", wanted.size(), p.name, machine.title, machine.arch, cuda::primitives());
+  else
+    wanted = kernels_named(plan, a.kernel);
+  std::string text = fmt::format("// {} kernels of {} for {} ({})\n{}\n", wanted.size(), p.name, machine.title,
+                                 machine.arch, cuda::primitives());
   std::map<std::string, Chosen> chosen; // equal regions share one choice
   for (std::size_t k : wanted) {
     const PlannedKernel& kernel = plan.kernels[k];
@@ -92,8 +101,11 @@ int emit_command(const EmitArguments& a) {
     const std::string key = signature(p, *kernel.region, plan.layouts);
     auto found = chosen.find(key);
     if (found == chosen.end())
-      found = chosen.emplace(key, Chosen{&*kernel.region, choose_blocks(p, *kernel.region, machine, plan.layouts)}).first;
-    text += kernel_text(p, *kernel.region, rebound(p, found->second, *kernel.region), fmt::format("{}_{}", k, kernel.name), plan.layouts) + "\n";
+      found =
+          chosen.emplace(key, Chosen{&*kernel.region, choose_blocks(p, *kernel.region, machine, plan.layouts)}).first;
+    text += kernel_text(p, *kernel.region, rebound(p, found->second, *kernel.region),
+                        fmt::format("{}_{}", k, kernel.name), plan.layouts) +
+            "\n";
   }
   write_result(text);
   return 0;

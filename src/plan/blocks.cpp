@@ -237,7 +237,6 @@ struct BlockChooser {
     return list;
   }
 
-
   std::vector<BlockChoice> run() const {
     const auto last = last_contraction();
     if (!last) return {};
@@ -261,7 +260,8 @@ struct BlockChooser {
     std::vector<BlockChoice> found;
     for (std::int64_t chunk : {16, 32, 64})
       for (int threads : {128, 256}) try_all(cuts, 0, {}, products, chunk, threads, *last, rows, columns, found);
-    std::stable_sort(found.begin(), found.end(), [](const BlockChoice& a, const BlockChoice& b) { return a.seconds < b.seconds * (1 - 1e-9); });
+    auto picoseconds = [](const BlockChoice& choice) { return std::llround(choice.seconds * 1e12); };
+    std::stable_sort(found.begin(), found.end(), [&](const BlockChoice& a, const BlockChoice& b) { return picoseconds(a) < picoseconds(b); });
     return found;
   }
 
