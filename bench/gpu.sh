@@ -22,7 +22,7 @@ case "${1:-all}" in
     python3 bench/gpu/peers.py "$folder"
     rm -r "$folder" ;;
   counters)
-    ncu --clock-control none --csv --print-units base --metrics dram__bytes.sum,lts__t_sectors_srcunit_tex.sum,gpu__time_duration.sum "$bench" once 2> /dev/null | python3 bench/gpu/counters.py ;;
+    ncu --clock-control none --csv --print-units base --metrics dram__bytes.sum,l1tex__m_xbar2l1tex_read_bytes.sum,l1tex__m_l1tex2xbar_write_bytes.sum,gpu__time_duration.sum "$bench" once 2> /dev/null | python3 bench/gpu/counters.py ;;
   all) for part in check sanitize time counters; do "$0" "$part"; done ;;
   *) echo "usage: bench/gpu.sh build|check|sanitize|time|counters|all" >&2; exit 2 ;;
 esac

@@ -1,4 +1,4 @@
-"""Reads `ncu --csv` of `bench_gpu once` and sets the bytes that multiprocessors moved through the L2, and DRAM's, beside the model's."""
+"""Reads `ncu --csv` of `bench_gpu once` and sets the bytes between multiprocessors and the L2, and DRAM's, beside the model's."""
 import csv
 import sys
 
@@ -17,5 +17,5 @@ print("| --- | --- | --- | --- | --- | --- |")
 for name, counted in rows.items():
     if name not in model:
         continue
-    l2, (moved, least) = 32 * counted["lts__t_sectors_srcunit_tex.sum"], model[name]
+    l2, (moved, least) = counted["l1tex__m_xbar2l1tex_read_bytes.sum"] + counted["l1tex__m_l1tex2xbar_write_bytes.sum"], model[name]
     print(f"| {name} | {l2 / 1e6:.2f} | {moved / 1e6:.2f} | {l2 / moved:.3f} | {counted['dram__bytes.sum'] / 1e6:.2f} | {least / 1e6:.2f} |")

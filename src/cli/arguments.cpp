@@ -92,6 +92,7 @@ struct Parser {
   PlanArguments plan;
   ExplainArguments explain;
   DeriveArguments derive;
+  EmitArguments emit;
   VerifyArguments verify;
   BenchArguments bench;
   DeviceOptions device;
@@ -123,6 +124,12 @@ struct Parser {
     sub->add_option("--kernel", explain.kernel, "number or part of a name; default: all");
     sub = command("derive", "Derive how reductions run together along one axis: state, init, step, finish, merge");
     add_common(*sub, derive, typed);
+    sub = command("emit", "Print the source of each kernel for a GPU");
+    add_common(*sub, emit, typed);
+    sub->add_option("--target", emit.target, "what language: cuda")->check(CLI::IsMember({"cuda"}))->capture_default_str();
+    sub->add_option("--arch", emit.arch, "for the shipped machine of an architecture: sm_90a, ...");
+    sub->add_option("--machine", emit.open.session.machine, "for a shipped machine, or a file; default: h200");
+    sub->add_option("--kernel", emit.kernel, "number or part of a name; default: all");
     sub = command("verify", "Compare with the reference, or with ONNX Runtime");
     add_common(*sub, verify, typed), add_inputs(*sub, verify.in), add_python(*sub, verify.python);
     sub->add_option("--against", verify.against, "reference (our evaluator) or onnxruntime")
@@ -150,6 +157,7 @@ struct Parser {
     if (name == "plan") return finished(plan);
     if (name == "explain") return finished(explain);
     if (name == "derive") return finished(derive);
+    if (name == "emit") return finished(emit);
     if (name == "verify") return finished(verify);
     return finished(bench);
   }
@@ -170,18 +178,18 @@ struct Parser {
 std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std::string& text) {
   Parser parser;
   parser.declare();
-  constexpr const char* commands[] = {"run", "plan", "explain", "derive", "verify", "bench", "device"};
+  constexpr const char* commands[] = {"run", "plan", "explain", "derive", "emit", "verify", "bench", "device"};
   const auto known = [&](const std::string& word) {
     return std::find(std::begin(commands), std::end(commands), word) != std::end(commands);
   };
   const std::string first = argc < 2 ? "" : argv[1];
-  constexpr const char* later[] = {"emit", "report", "cache"};
+  constexpr const char* later[] = {"report", "cache"};
   if (std::find(std::begin(later), std::end(later), first) != std::end(later))
-    throw Error(Code::unsupported, first, "the command is not in this version", "run, plan, explain, derive, verify, bench or device");
+    throw Error(Code::unsupported, first, "the command is not in this version", "run, plan, explain, derive, emit, verify, bench or device");
   if (first.empty() || (first[0] != '-' && !known(first))) {
     throw Error(Code::option, "",
                 first.empty() ? "no command is given" : fmt::format("there is no command '{}'", first),
-                "run, plan, explain, derive, verify, bench or device; --help tells more");
+                "run, plan, explain, derive, emit, verify, bench or device; --help tells more");
   }
   try {
     parser.app.parse(argc, argv);

@@ -42,6 +42,10 @@ struct ExplainArguments : Common {
 };
 
 struct DeriveArguments : Common {};
+struct EmitArguments : Common {
+  std::string target = "cuda", arch; // arch: of the machine, where --machine names none
+  std::string kernel;                // number or part of a name; empty: all
+};
 
 struct VerifyArguments : Common {
   InputArguments in;
@@ -58,7 +62,7 @@ struct BenchArguments : Common {
 };
 
 using Arguments =
-    std::variant<RunArguments, PlanArguments, ExplainArguments, DeriveArguments, VerifyArguments, BenchArguments, DeviceOptions>;
+    std::variant<RunArguments, PlanArguments, ExplainArguments, DeriveArguments, EmitArguments, VerifyArguments, BenchArguments, DeviceOptions>;
 
 // None where help or the version was asked for; `text` is it. Error(option) for a line that makes no sense.
 std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std::string& text);

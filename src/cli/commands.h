@@ -8,6 +8,7 @@ int run_command(const RunArguments&);
 int plan_command(const PlanArguments&);
 int explain_command(const ExplainArguments&);
 int derive_command(const DeriveArguments&);
+int emit_command(const EmitArguments&);
 int verify_command(const VerifyArguments&);
 int bench_command(const BenchArguments&);
 

@@ -19,6 +19,7 @@ int dispatch(const Arguments& arguments) {
     int operator()(const PlanArguments& a) const { return plan_command(a); }
     int operator()(const ExplainArguments& a) const { return explain_command(a); }
     int operator()(const DeriveArguments& a) const { return derive_command(a); }
+    int operator()(const EmitArguments& a) const { return emit_command(a); }
     int operator()(const VerifyArguments& a) const { return verify_command(a); }
     int operator()(const BenchArguments& a) const { return bench_command(a); }
     int operator()(const DeviceOptions& a) const {

@@ -98,20 +98,29 @@ struct BlockChooser {
   // Operands that several points share, and what one leaf makes for another, live in scratch.
   void place_values(Schedule& s, std::size_t last) const {
     const Boundary b = boundary(p, r);
-    auto place = [&](TensorId t) {
+    // Rows of copies that do not begin on a sector are fetched one and a half times: pads of 32 bytes, or none where threads read whole
+    // rows side by side; 16 where each thread reads a row of its own, which would meet in the same banks.
+    auto place = [&](TensorId t, bool by_rows = false, bool row_a_thread = false) {
       for (const ValueAt& v : s.values)
         if (v.tensor == t) return;
       const DimOrder& order = layouts[static_cast<std::size_t>(t)];
       if (order.empty()) return;
-      const std::int64_t pad = order.size() > 1 ? 16 / static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)) : 0;
-      s.values.push_back({t, LevelRole::scratch, order, pad});
+      const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype));
+      const bool made = !std::count(b.inputs.begin(), b.inputs.end(), t);
+      s.values.push_back({t, LevelRole::scratch, order, order.size() < 2 || by_rows ? 0 : (made || row_a_thread || width == 2 ? 16 : 32) / width});
     };
-    if (const auto c = contraction(p, statement(last))) place(c->a->tensor), place(c->b->tensor);
+    if (const auto c = contraction(p, statement(last))) {
+      const DimOrder& order = layouts[static_cast<std::size_t>(c->b->tensor)];
+      const Index* inner = order.empty() ? nullptr : &c->b->at[static_cast<std::size_t>(order.back())];
+      const bool by_products = inner && std::any_of(c->k.begin(), c->k.end(), [&](AxisId k) { return mentions_axis(*inner, k); });
+      place(c->a->tensor);
+      place(c->b->tensor, false, by_products);
+    }
     // What stands before the last contraction runs once a chunk of its products, on all threads: its operands are there by then.
     for (std::size_t i = 0; i < last; ++i)
       for_each_access(statement(i), [&](const Access& a) {
         const bool affine = std::all_of(a.at.begin(), a.at.end(), [](const Index& x) { return is_affine(x); });
-        if (affine && std::count(b.inputs.begin(), b.inputs.end(), a.tensor)) place(a.tensor);
+        if (affine && std::count(b.inputs.begin(), b.inputs.end(), a.tensor)) place(a.tensor, true);
       });
     for (std::size_t i = 0; i < last; ++i)
       for (std::size_t j = i + 1; j < r.statements.size(); ++j) {
@@ -141,6 +150,18 @@ struct BlockChooser {
     if (statement(i).axes[static_cast<std::size_t>(c->k[0])].constant() < chunk) return std::nullopt;
     if (shape[0] != 64 || columns > shape[1] || columns % 64 || rows != 64 * groups) return std::nullopt;
     return LeafAt{r.statements[i], true, true, {}, 4 * groups, 1, 16, static_cast<int>(columns)};
+  }
+  // Operands whose rows are 128 bytes of products, for fragments of a warp.
+  void swizzle_rows(Schedule& s, std::size_t i, std::int64_t chunk) const {
+    const auto c = contraction(p, statement(i));
+    const Boundary b = boundary(p, r);
+    const Access& w = *c->b;
+    if (chunk * static_cast<std::int64_t>(bytes_of(p.tensor(w.tensor).dtype)) != 128 || c->k.size() != 1 || c->n.size() != 1 || !std::count(b.inputs.begin(), b.inputs.end(), w.tensor)) return;
+    const auto inner = static_cast<std::size_t>(layouts[static_cast<std::size_t>(w.tensor)].back());
+    const std::int64_t products = statement(i).axes[static_cast<std::size_t>(c->k[0])].constant();
+    if (coefficient_of(w.at[inner], c->k[0]) != Size(1) || products < chunk || products % 8 || w.at.size() != 2) return;
+    for (ValueAt& v : s.values)
+      if (v.tensor == w.tensor) v.swizzled = true, v.pad = 0;
   }
   void swizzle(Schedule& s, std::size_t i) const {
     const auto c = contraction(p, statement(i));
@@ -216,7 +237,6 @@ struct BlockChooser {
     return list;
   }
 
-
   std::vector<BlockChoice> run() const {
     const auto last = last_contraction();
     if (!last) return {};
@@ -240,7 +260,8 @@ struct BlockChooser {
     std::vector<BlockChoice> found;
     for (std::int64_t chunk : {16, 32, 64})
       for (int threads : {128, 256}) try_all(cuts, 0, {}, products, chunk, threads, *last, rows, columns, found);
-    std::stable_sort(found.begin(), found.end(), [](const BlockChoice& a, const BlockChoice& b) { return a.seconds < b.seconds * (1 - 1e-9); });
+    auto picoseconds = [](const BlockChoice& choice) { return std::llround(choice.seconds * 1e12); };
+    std::stable_sort(found.begin(), found.end(), [&](const BlockChoice& a, const BlockChoice& b) { return picoseconds(a) < picoseconds(b); });
     return found;
   }
 
@@ -280,6 +301,7 @@ struct BlockChooser {
       swizzle(grouped, last);
       try_stages(std::move(grouped), last, group, extent(products) / chunk, found);
     }
+    if (tensor) swizzle_rows(s, last, chunk);
     try_stages(std::move(s), last, tensor, extent(products) / chunk, found);
   }
 
@@ -331,15 +353,45 @@ struct BlockChooser {
 
 }  // namespace
 
+namespace {
+
+// What has no contraction: the result's outer axes are cut until a block has some points for each thread; inside, reductions run in
+// one thread each. Where an axis may not be cut, fewer are.
+Schedule plain_blocks(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
+  const Statement& last = *p.statement(r.statements.back());
+  std::vector<RegionAxis> axes;                  // of the result, outermost first as it lies
+  for (int d : layouts[static_cast<std::size_t>(last.out)])
+    for (std::size_t a = 0; a < r.axes.size(); ++a)
+      if (mentions_axis(substitute(p, last.at[static_cast<std::size_t>(d)], r.image.back()), static_cast<RegionAxis>(a)) &&
+          !std::count(axes.begin(), axes.end(), static_cast<RegionAxis>(a)))
+        axes.push_back(static_cast<RegionAxis>(a));
+  constexpr int threads = 128, points = 4;
+  for (std::size_t cut = axes.size() + 1; cut-- > 0;) {
+    Schedule s;
+    s.threads = threads;
+    std::int64_t room = threads * points;
+    for (std::size_t i = axes.size(); i-- > cut;) room = std::max<std::int64_t>(1, room / r.axes[static_cast<std::size_t>(axes[i])].constant());
+    for (std::size_t i = cut; i-- > 0;) {
+      const std::int64_t extent = r.axes[static_cast<std::size_t>(axes[i])].constant(), size = std::min(extent, room);
+      if (size < extent) s.steps.insert(s.steps.begin(), {AxisStep::How::tile, axes[i], size});
+      room = std::max<std::int64_t>(1, room / std::max<std::int64_t>(extent, 1));
+    }
+    if (legality(p, r, s, m).empty()) return s;
+  }
+  Schedule whole;
+  whole.threads = threads;
+  return whole;
+}
+
+}  // namespace
+
 std::vector<BlockChoice> block_choices(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
   return BlockChooser{p, r, m, layouts}.run();
 }
 
 Schedule choose_blocks(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
   auto list = block_choices(p, r, m, layouts);
-  Schedule plain;
-  plain.threads = 128;
-  return list.empty() ? plain : std::move(list[0].schedule);
+  return list.empty() ? plain_blocks(p, r, m, layouts) : std::move(list[0].schedule);
 }
 
 }  // namespace tilewright

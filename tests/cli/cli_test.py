@@ -181,6 +181,18 @@ class Results(Case):
         self.expect(2, "explain", MLP, "--kernel", "nothing", message="no kernel is called 'nothing'")
         self.expect(2, "plan", MLP, "--machine", "h2000", message="h200")
 
+    def test_emit(self):
+        text = self.expect(0, "emit", MLP).stdout
+        for part in ('extern "C" __global__', "// launch:", "sm_90a", "TW_DEVICE"):
+            self.assertIn(part, text)
+        self.assertEqual(text.count('extern "C" __global__'), text.count("// launch:"))
+        self.assertEqual(self.expect(0, "emit", MLP, "--kernel", "0").stdout.count('extern "C" __global__'), 1)
+        self.assertIn("sm_80", self.expect(0, "emit", MLP, "--arch", "sm_80").stdout)
+        self.expect(2, "emit", MLP, "--arch", "sm_10", message=["--arch", "sm_90a"])
+        self.expect(2, "emit", MLP, "--machine", "generic-avx2", message="has no CUDA")
+        self.expect(2, "emit", MLP, "--target", "metal", message="--target")
+        self.expect(2, "emit", MLP, "--kernel", "nothing", message="no kernel is called 'nothing'")
+
     def test_verify(self):
         done = self.expect(0, "verify", MLP, message="next: tilewright bench")
         self.assertIn("verified", done.stdout)
@@ -550,7 +562,7 @@ class PlanFile(Case):
 
 class NotInThisVersion(Case):
     def test_commands_of_later_versions_say_so(self):
-        for command in ("emit", "derive", "report", "cache"):
+        for command in ("derive", "report", "cache"):
             self.expect(3, command, MLP, message=["E0401", command, "not in this version"])
             self.assertNotIn(f"\n  {command} ", self.expect(0, "--help").stdout)
 

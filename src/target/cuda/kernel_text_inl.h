@@ -1,5 +1,5 @@
 // A kernel while it is printed: its text so far, the names of loop variables and tensors, and where tensors are. The parts of the
-// printer build on one another: kernel_text, copies, vector_leaf, tensor_leaf, source.
+// printer build on one another: kernel_text, copies, leaf, vector_leaf, tensor_leaf, source.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -169,7 +169,7 @@ struct NestText : TensorLeaf {
 }  // namespace
 
 Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& nest, const std::vector<DimOrder>& layouts) {
-  NestText text{{{{p, r, s, nest, layouts, {}}}}};
+  NestText text{{{{{{p, r, s, nest, layouts, {}}}}}}};
   return text.run();
 }
 

@@ -56,6 +56,8 @@ struct TensorLeaf : VectorLeaf {
     if (!t.k_last && (t.n.size() != 1 || stride_along(points, leaf.first, *t.b, t.n[0]) != 1))
       return Refused{p.tensor(t.b->tensor).name + " is contiguous along neither the products nor the columns"};
     const LeafAt& at = *leaf.at;
+    if (!at.group && (buffer_of(t.a->tensor).at->swizzled || (buffer_of(t.b->tensor).at->swizzled && (!t.k_last || t.n.size() != 1 || full(points, t.k) != 64))))
+      return Refused{"swizzled rows are not those of the products"};
     if (at.rows % 16 || at.columns % 16 || at.warps_m * at.warps_n * 32 != s.threads || at.warps_m * at.rows < t.rows ||
         at.warps_n * at.columns != t.columns)
       return Refused{fmt::format("{} x {} warps of {} x {} do not make a tile of {} x {}", at.warps_m, at.warps_n, at.rows, at.columns, t.rows, t.columns)};
@@ -138,10 +140,12 @@ struct TensorLeaf : VectorLeaf {
     line("#pragma unroll");
     line(fmt::format("for (int n = 0; n < {}; ++n) {{", n_fragments / 2));
     ++depth;
+    const bool swizzled = buffer_of(t->b->tensor).at->swizzled;      // a row's pieces are exchanged by its number, here the lane's
     line(t->k_last ? fmt::format("const int column = warp_n * {} + n * 16 + lane / 16 * 8 + lane % 8;", at.columns)
                    : fmt::format("const int column = warp_n * {} + n * 16 + lane / 16 * 8;", at.columns));
     unflatten(points, t->n, "column");
-    line(fmt::format("b_row[n] = &{} + lane / 8 % 2 * {}{};", element(points, leaf.first, *t->b), 8 * b_k, t->k_last ? "" : fmt::format(" + lane % 8 * {}", b_k)));
+    line(swizzled ? fmt::format("b_row[n] = &{};", element(points, leaf.first, *t->b))
+                  : fmt::format("b_row[n] = &{} + lane / 8 % 2 * {}{};", element(points, leaf.first, *t->b), 8 * b_k, t->k_last ? "" : fmt::format(" + lane % 8 * {}", b_k)));
     close(1);
     const std::int64_t products = full(points, t->k);
     line(fmt::format("unsigned a[2][{}][4], b[2][{}][4];", m_fragments, n_fragments / 2));
@@ -166,8 +170,10 @@ struct TensorLeaf : VectorLeaf {
     line("#pragma unroll");
     line(fmt::format("for (int m = 0; m < {}; ++m) load_matrices(a[{}][m], a_row[m] + {});", m_fragments, at, k));
     line("#pragma unroll");
-    line(fmt::format("for (int n = 0; n < {}; ++n) load_matrices{}(b[{}][n], b_row[n] + {}{});", n_fragments / 2, t.k_last ? "" : "_transposed", at, k,
-                     b_k == 1 ? "" : fmt::format(" * {}", b_k)));
+    const std::string along = buffer_of(t.b->tensor).at->swizzled ? fmt::format("(({} / 8 + lane / 8 % 2) ^ lane % 8) * 8", k)
+                              : b_k == 1                          ? k
+                                                                  : fmt::format("{} * {}", k, b_k);
+    line(fmt::format("for (int n = 0; n < {}; ++n) load_matrices{}(b[{}][n], b_row[n] + {});", n_fragments / 2, t.k_last ? "" : "_transposed", at, along));
   }
 
   // ---- instructions of four warps
@@ -176,7 +182,7 @@ struct TensorLeaf : VectorLeaf {
     const LeafAt& at = *leaf.at;
     const bool bf16 = p.tensor(t.a->tensor).dtype == DType::bf16;
     const std::int64_t products = full(points, t.k);
-    group_primitives = group_instruction(at.columns, bf16, !t.k_last);
+    group_primitives = group_instruction(out.name, at.columns, bf16, !t.k_last);
     line("{");
     ++depth;
     line(fmt::format("const int group_m = threadIdx.x / 128 % {0}, group_n = threadIdx.x / 128 / {0};", at.warps_m / 4));
@@ -189,20 +195,20 @@ struct TensorLeaf : VectorLeaf {
     const std::string panel = products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", t.rows * 128) : "k * 2";
     const std::string b = t.k_last ? fmt::format("operand(columns + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", t.columns * 128) : "k * 2")
                                    : fmt::format("operand(columns + k * 128, {}, 1024)", products * 128);
-    line(fmt::format("  group_multiply(acc_{}, operand(rows + {}, 16, 1024), {});", tensor(statement(leaf.first).out), panel, b));
+    line(fmt::format("  group_multiply_{}(acc_{}, operand(rows + {}, 16, 1024), {});", out.name, tensor(statement(leaf.first).out), panel, b));
     line("group_commit();");
     line(fmt::format("group_wait<{}>();", buffer_of(t.a->tensor).at->kept));
     close(1);
   }
-  static std::string group_instruction(int columns, bool bf16, bool transposed) {
+  static std::string group_instruction(const std::string& kernel, int columns, bool bf16, bool transposed) {
     std::string list, operands;
     const int n = columns / 2;
     for (int i = 0; i < n; ++i) list += fmt::format("{}%{}", i ? ", " : "", i), operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
     return fmt::format("// d[64 x {0}] += a[64 x 16] * b[16 x {0}]\n"
-                       "TW_DEVICE void group_multiply(float* d, unsigned long long a, unsigned long long b) {{\n"
+                       "TW_DEVICE void group_multiply_{7}(float* d, unsigned long long a, unsigned long long b) {{\n"
                        "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n{0}k16.f32.{1}.{1} {{{2}}}, %{3}, %{4}, 1, 1, 1, 0, {5};\"\n"
                        "    : {6} : \"l\"(a), \"l\"(b));\n}}\n",
-                       columns, bf16 ? "bf16" : "f16", list, n, n + 1, transposed ? 1 : 0, operands);
+                       columns, bf16 ? "bf16" : "f16", list, n, n + 1, transposed ? 1 : 0, operands, kernel);
   }
 
   // ---- finish

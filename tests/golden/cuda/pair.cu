@@ -27,10 +27,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
   const int y_0 = int(block % 4) * 4, y_1 = min(y_0 + 4, 14);
   block /= 4;
   f16* const s_X = reinterpret_cast<f16*>(scratch + 0);
-  f16* const s_V = reinterpret_cast<f16*>(scratch + 4736);
-  f16* const s_a = reinterpret_cast<f16*>(scratch + 5760);
-  f16* const s_W = reinterpret_cast<f16*>(scratch + 5888);
-  f16* const s_E = reinterpret_cast<f16*>(scratch + 7680);
+  f16* const s_V = reinterpret_cast<f16*>(scratch + 4096);
+  f16* const s_a = reinterpret_cast<f16*>(scratch + 4992);
+  f16* const s_W = reinterpret_cast<f16*>(scratch + 5120);
+  f16* const s_E = reinterpret_cast<f16*>(scratch + 6912);
   {
     int from_X, to_X, row_X = 0;  // of this thread's pieces of X
     bool in_X = true;
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       const int i1 = row_X = y_0 + -1 + o1;
       const int o0 = int(rest % 1); rest /= 1;
       const int i0 = 0 + o0;
-      from_X = i3 * 1 + i2 * 48 + i1 * 672 + i0 * 9408, to_X = o3 * 1 + o2 * 56 + o1 * 392 + o0 * 2352;
+      from_X = i3 * 1 + i2 * 48 + i1 * 672 + i0 * 9408, to_X = o3 * 1 + o2 * 48 + o1 * 336 + o0 * 2016;
       in_X = unsigned(i2) < 14u && i2 < x_1 + 1;
     }
     if (threadIdx.x < 126)
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
     for (int pass = 0; pass < 2; ++pass) {  // load X
       const int i1 = row_X + pass * 3;
       const bool inside = in_X && unsigned(i1) < 14u && i1 < y_1 + 1;
-      copy_async<16>(s_X + to_X + pass * 1176, g_X + (inside ? from_X + pass * 2016 : 0), inside ? 16 : 0);
+      copy_async<16>(s_X + to_X + pass * 1008, g_X + (inside ? from_X + pass * 2016 : 0), inside ? 16 : 0);
     }
   }
   {
@@ -66,13 +66,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       const int i1 = 0 + o1;
       const int o0 = threadIdx.x / 18;
       const int i0 = row_V = 0 + o0;
-      from_V = i2 * 1 + i1 * 48 + i0 * 144, to_V = o2 * 1 + o1 * 56 + o0 * 168;
+      from_V = i2 * 1 + i1 * 48 + i0 * 144, to_V = o2 * 1 + o1 * 48 + o0 * 144;
     }
     if (threadIdx.x < 126)
     #pragma unroll
     for (int pass = 0; pass < 1; ++pass) {  // load V
       if (threadIdx.x / 18 + pass * 7 >= 3) break;
-      copy_async<16>(s_V + to_V + pass * 1176, g_V + (from_V + pass * 1008));
+      copy_async<16>(s_V + to_V + pass * 1008, g_V + (from_V + pass * 1008));
     }
   }
   {
@@ -130,13 +130,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
           for (int d0 = 0; d0 < 4; d0 += 1) {
             #pragma unroll
             for (int d1 = 0; d1 < 2; d1 += 2) {
-              fetch<2>(operand0 + d0 * 2 + d1 * 1, &s_X[(base0) * 2352 + (((base1 + d0) + a4_i + -1) - (y_0 + -1)) * 392 + ((base2 + a5_j + -1) - (x_0 + -1)) * 56 + ((base3 + d1))]);
+              fetch<2>(operand0 + d0 * 2 + d1 * 1, &s_X[(base0) * 2016 + (((base1 + d0) + a4_i + -1) - (y_0 + -1)) * 336 + ((base2 + a5_j + -1) - (x_0 + -1)) * 48 + ((base3 + d1))]);
             }
           }
           float operand1[2];
           #pragma unroll
           for (int d0 = 0; d0 < 2; d0 += 2) {
-            fetch<2>(operand1 + d0 * 1, &s_V[(a4_i) * 168 + (a5_j) * 56 + ((base3 + d0))]);
+            fetch<2>(operand1 + d0 * 1, &s_V[(a4_i) * 144 + (a5_j) * 48 + ((base3 + d0))]);
           }
           #pragma unroll
           for (int e = 0; e < 8; ++e) {
