@@ -36,6 +36,14 @@ double operations_of_core(const Machine& m, UnitKind kind, DType t) {
   return unit ? operations_per_second(m, *unit, t) / std::max(m.core.count, 1) : 1e9;
 }
 
+// Contractions of bytes take the unit of dot products, where there is one, for floats' multiply-adds.
+double share_of(const Program& p, const Statement& s, const Machine& m) {
+  const auto byte = [&](const Access* a) { return p.tensor(a->tensor).dtype == DType::i8 || p.tensor(a->tensor).dtype == DType::u8; };
+  const Or<Contraction> c = contraction(p, s);
+  if (!c || !byte(c->a) || !byte(c->b) || !unit_for(m, UnitKind::dot, DType::u8)) return 1;
+  return operations_of_core(m, UnitKind::fma, DType::f32) / operations_of_core(m, UnitKind::dot, DType::u8);
+}
+
 }  // namespace
 
 Model::Model(const Program& p, const Region& r, const Schedule& order, const Machine& m, Granule granule)
@@ -57,7 +65,7 @@ Model::Model(const Program& p, const Region& r, const Schedule& order, const Mac
     std::vector<std::int64_t> extents;
     for (const Size& e : s.axes) extents.push_back(e.constant());
     const auto [multiply_adds, operations] = work_of(s);
-    work_.push_back({sum_of(ranges(p, r, order, static_cast<int>(i)), extents, places[i].points, 1), multiply_adds, operations});
+    work_.push_back({sum_of(ranges(p, r, order, static_cast<int>(i)), extents, places[i].points, 1), multiply_adds, operations, share_of(p, s, m)});
   }
   // Without any cut every tensor's box is moved once.
   for (const Transfer& t : transfers(p, r, {})) {
@@ -144,7 +152,9 @@ void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
     used *= fill(rows, granule_.row);
   }
   if (granule_.columns >= 0) used *= fill(tile_of(granule_.columns), granule_.column);
-  const double fma = 2.0 * static_cast<double>(c.multiply_adds) / operations_of_core(machine_, UnitKind::fma, DType::f32) / used;
+  double multiply_adds = 0;
+  for (std::size_t i = 0; i < work_.size(); ++i) multiply_adds += static_cast<double>(c.done[i].multiply_adds) * work_[i].share;
+  const double fma = 2.0 * multiply_adds / operations_of_core(machine_, UnitKind::fma, DType::f32) / used;
   const double alu = static_cast<double>(c.operations) / operations_of_core(machine_, UnitKind::alu, DType::f32);
   // Inputs and outputs of a tile come from the outermost cache while they fit, else from memory.
   const auto cache = find(machine_, LevelRole::cache);

@@ -43,7 +43,8 @@ class Model {
   // Elements of a box over all of its tiles, each `width` times.
   struct Sum { std::int64_t width; std::vector<Part> parts; std::vector<std::size_t> repeated; };
   struct Transferred { TensorId tensor; bool store; Sum sum; };
-  struct Work { Sum points; std::int64_t multiply_adds, operations; };     // of a statement; the last two a point
+  // Of a statement; multiply-adds and operations a point. share: of a multiply-add in floats, the time of one (bytes have their own unit).
+  struct Work { Sum points; std::int64_t multiply_adds, operations; double share; };
   Sum sum_of(const std::vector<Span>& box, const std::vector<std::int64_t>& dims, int depth, std::int64_t width) const;
   std::int64_t total(const Sum&, const std::vector<std::int64_t>& sizes) const;
   void price(Cost&, const std::vector<std::int64_t>& sizes) const;

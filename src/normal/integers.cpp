@@ -7,7 +7,9 @@ namespace tilewright {
 namespace {
 
 // A term of a float sum as scales, which stand still, times integers, which run.
-struct Product { std::vector<ScalarRef> integers, above, below; };
+struct Product {
+  std::vector<ScalarRef> integers, above, below;
+};
 
 bool all_literal_or_weights(const Program& p, const ScalarRef& s) { return is_float(s->dtype) && all_weights(p, s); }
 
@@ -26,7 +28,8 @@ struct Sum {
   std::optional<ScalarRef> source(const Access& a) const {
     const Tensor& t = p.tensor(a.tensor);
     const auto n = static_cast<std::size_t>(a.tensor);
-    if (t.kind != Kind::intermediate || t.stored_in || n >= writers.size() || writers[n].size() != 1) return std::nullopt;
+    if (t.kind != Kind::intermediate || t.stored_in || n >= writers.size() || writers[n].size() != 1)
+      return std::nullopt;
     const Statement* map = p.statement(writers[n][0]);
     if (!map) return std::nullopt;
     auto body = read_through(p, *map, a, s.axes);
@@ -36,7 +39,8 @@ struct Sum {
     return body;
   }
 
-  // Whether leaving the map's result is leaving the one tensor that runs with it: each axis of the map is a whole dim of it.
+  // Whether leaving the map's result is leaving the one tensor that runs with it: each axis of the map is a whole dim
+  // of it.
   bool same_edges(const Statement& map) const {
     int whole = 0;
     bool plain = true;
@@ -86,8 +90,10 @@ struct Sum {
     if (x->op == Op::mul) {
       // Of what is read with padding every scale may go, as long as the integer is 0 outside.
       for (const ScalarRef& f : x->args) {
-        if (all_literal_or_weights(p, f) && !runs(f) && stays_inside(f)) out.above.push_back(f);
-        else if (!collect_running(f, out, padded)) return false;
+        if (all_literal_or_weights(p, f) && !runs(f) && stays_inside(f))
+          out.above.push_back(f);
+        else if (!collect_running(f, out, padded))
+          return false;
       }
       return true;
     }
@@ -141,7 +147,7 @@ struct Sum {
   }
 };
 
-}  // namespace
+} // namespace
 
 Program sum_integers(Program p) {
   const auto writers = writers_of(p);
@@ -162,4 +168,4 @@ Program sum_integers(Program p) {
   return p;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -34,7 +34,7 @@ Bounds elements_of(const Tensor& t) {
   return b;
 }
 
-}  // namespace
+} // namespace
 
 IntegerBounds::IntegerBounds(const Program& p) : p_(p), writers_(writers_of(p)) {}
 
@@ -43,7 +43,8 @@ std::optional<Bounds> IntegerBounds::of_tensor(TensorId id) const {
   if (auto b = bounds_of_dtype(t.dtype)) return b;
   if (t.dtype != DType::i32) return std::nullopt;
   if (t.kind == Kind::weight && !t.data.empty()) return elements_of(t);
-  if (static_cast<std::size_t>(id) >= writers_.size() || writers_[static_cast<std::size_t>(id)].size() != 1) return std::nullopt;
+  if (static_cast<std::size_t>(id) >= writers_.size() || writers_[static_cast<std::size_t>(id)].size() != 1)
+    return std::nullopt;
   const Statement* s = p_.statement(writers_[static_cast<std::size_t>(id)][0]);
   if (!s || s->guard) return std::nullopt;
   const auto body = of(s->body);
@@ -65,7 +66,8 @@ std::optional<Bounds> IntegerBounds::of(const ScalarRef& s) const {
     const auto outside = of(a.otherwise);
     return outside ? std::optional(hull_of(*inside, *outside)) : std::nullopt;
   }
-  if (s->op != Op::add && s->op != Op::sub && s->op != Op::mul && s->op != Op::neg && s->op != Op::cast) return std::nullopt;
+  if (s->op != Op::add && s->op != Op::sub && s->op != Op::mul && s->op != Op::neg && s->op != Op::cast)
+    return std::nullopt;
   const auto a = of(s->args[0]);
   if (!a) return std::nullopt;
   if (s->op == Op::neg) return Bounds{-a->high, -a->low};
@@ -110,7 +112,8 @@ ScalarRef as_weight(Program& p, const std::string& hint, const KnownTerm& term) 
   return read(p, made, std::move(at));
 }
 
-std::optional<ScalarRef> read_through(const Program& p, const Statement& map, const Access& read, const std::vector<Size>& axes) {
+std::optional<ScalarRef> read_through(const Program& p, const Statement& map, const Access& read,
+                                      const std::vector<Size>& axes) {
   if (!is_map(map) || map.guard || map.out != read.tensor) return std::nullopt;
   std::vector<Index> with(map.axes.size(), constant_index(0));
   std::size_t found = 0;
@@ -133,4 +136,4 @@ std::optional<ScalarRef> read_through(const Program& p, const Statement& map, co
   });
 }
 
-}  // namespace tilewright
+} // namespace tilewright

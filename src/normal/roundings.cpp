@@ -19,9 +19,9 @@ struct Line {
 
 struct Rounding {
   Builder& build;
-  Statement s;                                                       // a map that rounds
+  Statement s; // a map that rounds
   const std::vector<std::vector<StatementId>>&readers, &writers;
-  std::set<StatementId> through{};                                   // what is read through into s
+  std::set<StatementId> through{}; // what is read through into s
   Program& p = build.program();
 
   bool known(const ScalarRef& x) const { return all_weights(p, x); }
@@ -37,11 +37,14 @@ struct Rounding {
   std::optional<ScalarRef> inside(const Access& a, StatementId self) {
     const Tensor& t = p.tensor(a.tensor);
     const auto n = static_cast<std::size_t>(a.tensor);
-    if (t.kind != Kind::intermediate || a.otherwise || t.stored_in || compute_type(t.dtype) != t.dtype) return std::nullopt;
-    if (n >= writers.size() || writers[n].size() != 1 || std::count(p.outputs.begin(), p.outputs.end(), a.tensor)) return std::nullopt;
+    if (t.kind != Kind::intermediate || a.otherwise || t.stored_in || compute_type(t.dtype) != t.dtype)
+      return std::nullopt;
+    if (n >= writers.size() || writers[n].size() != 1 || std::count(p.outputs.begin(), p.outputs.end(), a.tensor))
+      return std::nullopt;
     const Statement* map = p.statement(writers[n][0]);
     if (!map || !is_map(*map)) return std::nullopt;
-    const bool ours = std::all_of(readers[n].begin(), readers[n].end(), [&](StatementId r) { return r == self || through.count(r) > 0; });
+    const bool ours = std::all_of(readers[n].begin(), readers[n].end(),
+                                  [&](StatementId r) { return r == self || through.count(r) > 0; });
     if (!ours && !dequantises(map->body)) return std::nullopt;
     auto body = read_through(p, *map, a, s.axes);
     if (body) through.insert(writers[n][0]), body = cast(*body, t.dtype);
@@ -78,14 +81,17 @@ struct Rounding {
     if (!l.limited()) return true;
     if (!is_literal(k, &v) || v <= 0) return false;
     const auto f = static_cast<float>(v);
-    auto scaled = [&](double x) { return std::isinf(x) ? x : static_cast<double>(divide ? static_cast<float>(x) / f : static_cast<float>(x) * f); };
+    auto scaled = [&](double x) {
+      return std::isinf(x) ? x : static_cast<double>(divide ? static_cast<float>(x) / f : static_cast<float>(x) * f);
+    };
     l.low = scaled(l.low), l.high = scaled(l.high);
     return true;
   }
 
   std::optional<Line> line(const ScalarRef& x) const {
     if (x->dtype != DType::f32) return std::nullopt;
-    if (x->op == Op::cast && is_integer(x->args[0]->dtype) && compute_type(x->args[0]->dtype) == DType::i32) return Line{x->args[0], nullptr, nullptr};
+    if (x->op == Op::cast && is_integer(x->args[0]->dtype) && compute_type(x->args[0]->dtype) == DType::i32)
+      return Line{x->args[0], nullptr, nullptr};
     if (x->args.size() != 2) return std::nullopt;
     const bool left = known(x->args[0]), right = known(x->args[1]);
     if (left == right) return std::nullopt;
@@ -94,42 +100,44 @@ struct Rounding {
     if (!l) return l;
     double v = 0;
     switch (x->op) {
-      case Op::mul:
-        if (!scale_limits(*l, k, false)) return std::nullopt;
-        l->scale = times(l->scale, k);
-        if (l->shift) l->shift = binary(Op::mul, l->shift, k);
-        return l;
-      case Op::div:
-        if (left || !scale_limits(*l, k, true)) return std::nullopt;
-        l->scale = binary(Op::div, l->scale ? l->scale : number(1), k);
-        if (l->shift) l->shift = binary(Op::div, l->shift, k);
-        return l;
-      case Op::add:
-      case Op::sub:
-        if (l->limited() || (x->op == Op::sub && left)) return std::nullopt;
-        l->shift = l->shift ? binary(x->op, l->shift, k) : x->op == Op::add ? k : unary(Op::neg, k);
-        return l;
-      case Op::max:
-        if (!is_literal(k, &v) || std::isnan(v)) return std::nullopt;
-        l->low = std::max(l->low, v), l->high = std::max(l->high, v);
-        return l;
-      case Op::min:
-        if (!is_literal(k, &v) || std::isnan(v)) return std::nullopt;
-        l->low = std::min(l->low, v), l->high = std::min(l->high, v);
-        return l;
-      default: return std::nullopt;
+    case Op::mul:
+      if (!scale_limits(*l, k, false)) return std::nullopt;
+      l->scale = times(l->scale, k);
+      if (l->shift) l->shift = binary(Op::mul, l->shift, k);
+      return l;
+    case Op::div:
+      if (left || !scale_limits(*l, k, true)) return std::nullopt;
+      l->scale = binary(Op::div, l->scale ? l->scale : number(1), k);
+      if (l->shift) l->shift = binary(Op::div, l->shift, k);
+      return l;
+    case Op::add:
+    case Op::sub:
+      if (l->limited() || (x->op == Op::sub && left)) return std::nullopt;
+      l->shift = l->shift ? binary(x->op, l->shift, k) : x->op == Op::add ? k : unary(Op::neg, k);
+      return l;
+    case Op::max:
+      if (!is_literal(k, &v) || std::isnan(v)) return std::nullopt;
+      l->low = std::max(l->low, v), l->high = std::max(l->high, v);
+      return l;
+    case Op::min:
+      if (!is_literal(k, &v) || std::isnan(v)) return std::nullopt;
+      l->low = std::min(l->low, v), l->high = std::min(l->high, v);
+      return l;
+    default: return std::nullopt;
     }
   }
 
   // A shift of whole steps of the scale, as a shift is that was stored as an integer, goes to the integers.
   void shift_by_steps(Line& l) {
     if (!l.shift || !l.scale) return;
-    const KnownTerm ratio = known_term(p, binary(Op::div, cast(l.shift, DType::f64), cast(l.scale, DType::f64)), s.axes);
+    const KnownTerm ratio =
+        known_term(p, binary(Op::div, cast(l.shift, DType::f64), cast(l.scale, DType::f64)), s.axes);
     KnownTerm steps{ratio.axes, Array::make(DType::i32, ratio.values.dims)};
     double most = 0;
     for (std::int64_t i = 0; i < ratio.values.count(); ++i) {
       const double exact = ratio.values.as<double>()[i], whole = std::nearbyint(exact);
-      if (!(std::abs(exact - whole) <= std::max(std::abs(whole) * 0x1p-21, 0x1p-20)) || std::abs(whole) > 0x1p30) return;
+      if (!(std::abs(exact - whole) <= std::max(std::abs(whole) * 0x1p-21, 0x1p-20)) || std::abs(whole) > 0x1p30)
+        return;
       steps.values.as<std::int32_t>()[i] = static_cast<std::int32_t>(whole);
       most = std::max(most, std::abs(whole));
     }
@@ -148,8 +156,10 @@ struct Rounding {
         return collect(x->args[1], negative != (x->op == Op::sub));
       }
       ScalarRef& to = known(x) ? constant : rest;
-      if (to) to = binary(negative ? Op::sub : Op::add, to, x);
-      else to = negative ? unary(Op::neg, x) : cast(x, DType::i32);
+      if (to)
+        to = binary(negative ? Op::sub : Op::add, to, x);
+      else
+        to = negative ? unary(Op::neg, x) : cast(x, DType::i32);
     };
     collect(sum, false);
     if (!rest || !constant) return sum;
@@ -160,7 +170,9 @@ struct Rounding {
   ScalarRef as_known(const ScalarRef& x, const char* suffix) {
     if (x->op == Op::read || is_literal(x) || !known(x)) return x;
     const KnownTerm term = known_term(p, x, s.axes);
-    if (term.axes.empty()) return is_float(x->dtype) ? number(static_cast<double>(*term.values.as<float>())) : integer(*term.values.as<std::int32_t>());
+    if (term.axes.empty())
+      return is_float(x->dtype) ? number(static_cast<double>(*term.values.as<float>()))
+                                : integer(*term.values.as<std::int32_t>());
     return as_weight(p, p.tensor(s.out).name + suffix, term);
   }
 
@@ -171,14 +183,16 @@ struct Rounding {
     if (body->op != Op::cast || (body->dtype != DType::u8 && body->dtype != DType::i8)) return std::nullopt;
     const ScalarRef& x = body->args[0];
     if (x->op == Op::round && x->dtype == DType::f32) return std::pair(x->args[0], ScalarRef());
-    if (x->op == Op::add && x->args[0]->op == Op::round && x->dtype == DType::f32) return std::pair(x->args[0]->args[0], x->args[1]);
+    if (x->op == Op::add && x->args[0]->op == Op::round && x->dtype == DType::f32)
+      return std::pair(x->args[0]->args[0], x->args[1]);
     return std::nullopt;
   }
 
   ScalarRef limit(ScalarRef q, Op op, double at, const ScalarRef& zero) const {
     double z = 0;
     if (zero) is_literal(zero, &z);
-    const double whole = static_cast<double>(static_cast<float>(std::nearbyint(static_cast<float>(at))) + static_cast<float>(z));
+    const double whole =
+        static_cast<double>(static_cast<float>(std::nearbyint(static_cast<float>(at))) + static_cast<float>(z));
     const bool wide = s.body->dtype == DType::u8;
     if (op == Op::max ? whole <= (wide ? 0 : -128) : whole >= (wide ? 255 : 127)) return q;
     return binary(op, q, number(whole));
@@ -207,14 +221,16 @@ bool rounds(const ScalarRef& s) {
   return std::any_of(s->args.begin(), s->args.end(), [](const ScalarRef& a) { return rounds(a); });
 }
 
-}  // namespace
+} // namespace
 
 Program gather_roundings(Program p) {
   const auto readers = readers_of(p), writers = writers_of(p);
   Builder build(p);
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* s = p.statement(static_cast<StatementId>(n));
-    if (!s || !is_map(*s) || s->guard || (p.tensor(s->out).dtype != DType::u8 && p.tensor(s->out).dtype != DType::i8) || !rounds(s->body)) continue;
+    if (!s || !is_map(*s) || s->guard || (p.tensor(s->out).dtype != DType::u8 && p.tensor(s->out).dtype != DType::i8) ||
+        !rounds(s->body))
+      continue;
     Rounding r{build, *s, readers, writers};
     r.read_maps_through(static_cast<StatementId>(n));
     r.simplify_rounding();
@@ -223,4 +239,4 @@ Program gather_roundings(Program p) {
   return drop_unused(std::move(p));
 }
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -23,14 +23,13 @@ std::vector<Index> origin(std::size_t rank) { return std::vector<Index>(rank, co
 bool one_element(Context& c, TensorId t) { return count_of(c.dims(t)) == Size(1); }
 
 [[noreturn]] void bad_shape(Context& c, const char* what, TensorId t, const std::vector<Size>& of) {
-  c.fail(Code::shape,
-         fmt::format("a {} of shape {} for a tensor of shape {}", what, text_of(c.dims(t)), text_of(of)));
+  c.fail(Code::shape, fmt::format("a {} of shape {} for a tensor of shape {}", what, text_of(c.dims(t)), text_of(of)));
 }
 
 // ---- QuantizeLinear and DequantizeLinear
 
-// A scale or zero point where element (axis 0, axis 1, ...) of x wants it: one for all, one along an axis, or one a block
-// of elements along it.
+// A scale or zero point where element (axis 0, axis 1, ...) of x wants it: one for all, one along an axis, or one a
+// block of elements along it.
 ScalarRef parameter(Context& c, const char* what, TensorId t, const std::vector<Size>& dims) {
   const std::int64_t given = c.int_attr("axis", 1), block = c.int_attr("block_size", 0);
   const auto own = c.dims(t);
@@ -88,8 +87,10 @@ void convert_quantize(Context& c) {
   const DType wanted = attribute_dtype(c, "output_dtype", c.has(2) ? c.dtype(c.input(2)) : DType::u8);
   const bool narrow = is_float(wanted) && bytes_of(wanted) == 1;
   if (c.has(2) && c.dtype(c.input(2)) != wanted)
-    c.fail(Code::type, fmt::format("a zero point of {} and output_dtype {}", name_of(c.dtype(c.input(2))), name_of(wanted)));
-  if (wanted != DType::i8 && wanted != DType::u8 && !narrow) c.fail(Code::type, fmt::format("a result of {}", name_of(wanted)));
+    c.fail(Code::type,
+           fmt::format("a zero point of {} and output_dtype {}", name_of(c.dtype(c.input(2))), name_of(wanted)));
+  if (wanted != DType::i8 && wanted != DType::u8 && !narrow)
+    c.fail(Code::type, fmt::format("a result of {}", name_of(wanted)));
   const DType precision = attribute_dtype(c, "precision", DType::f32);
   if (!is_float(precision)) c.unsupported(fmt::format("precision {}", name_of(precision)));
   const bool saturate = c.int_attr("saturate", 1) != 0;
@@ -158,7 +159,8 @@ TensorId convolve(Context& c, const std::string& hint, const Convolution& v, int
   const ScalarRef zw = given(w_zero) ? of_filter(c, "zero point of the weights", w_zero, v.filter, v.dims[1]) : nullptr;
   const TensorId data = c.input(x);
   const ScalarRef outside = v.inside ? nullptr : zx ? zx : zero_of(c.dtype(data));
-  const ScalarRef body = binary(Op::mul, shifted(c.read(data, v.at_x, outside), zx), shifted(c.read(c.input(w), v.at_w), zw));
+  const ScalarRef body =
+      binary(Op::mul, shifted(c.read(data, v.at_x, outside), zx), shifted(c.read(c.input(w), v.at_w), zw));
   const TensorId sum = c.tensor(hint, DType::i32, v.dims);
   c.piece(sum, v.at, v.axes, body, Reducer::sum, v.reduced);
   return sum;
@@ -184,13 +186,14 @@ void convert_qlinear_conv(Context& c) {
 
 // ---- matrix products
 
-// One for all, or one a row (axis: of the sum, -1 where there is none) of the operand that is read `at`: [m], or the operand's
-// own dims with 1 instead of the inner one.
-ScalarRef of_rows(Context& c, const char* what, TensorId t, const std::vector<Size>& axes, AxisId axis, const std::vector<Index>& at,
-                  AxisId inner) {
+// One for all, or one a row (axis: of the sum, -1 where there is none) of the operand that is read `at`: [m], or the
+// operand's own dims with 1 instead of the inner one.
+ScalarRef of_rows(Context& c, const char* what, TensorId t, const std::vector<Size>& axes, AxisId axis,
+                  const std::vector<Index>& at, AxisId inner) {
   const auto dims = c.dims(t);
   if (one_element(c, t)) return c.read(t, origin(dims.size()));
-  if (dims.size() == 1 && axis >= 0 && dims[0] == axes[static_cast<std::size_t>(axis)]) return c.read(t, {axis_index(axis)});
+  if (dims.size() == 1 && axis >= 0 && dims[0] == axes[static_cast<std::size_t>(axis)])
+    return c.read(t, {axis_index(axis)});
   bool fits = dims.size() == at.size();
   std::vector<Index> where;
   for (std::size_t d = 0; fits && d < dims.size(); ++d) {
@@ -203,9 +206,12 @@ ScalarRef of_rows(Context& c, const char* what, TensorId t, const std::vector<Si
   return c.read(t, where);
 }
 
-TensorId multiply(Context& c, const std::string& hint, const MatrixProduct& v, TensorId a, TensorId b, int a_zero, int b_zero) {
-  const ScalarRef za = c.has(a_zero) ? of_rows(c, "zero point", c.input(a_zero), v.axes, v.row, v.at_a, v.inner) : nullptr;
-  const ScalarRef zb = c.has(b_zero) ? of_rows(c, "zero point", c.input(b_zero), v.axes, v.column, v.at_b, v.inner) : nullptr;
+TensorId multiply(Context& c, const std::string& hint, const MatrixProduct& v, TensorId a, TensorId b, int a_zero,
+                  int b_zero) {
+  const ScalarRef za =
+      c.has(a_zero) ? of_rows(c, "zero point", c.input(a_zero), v.axes, v.row, v.at_a, v.inner) : nullptr;
+  const ScalarRef zb =
+      c.has(b_zero) ? of_rows(c, "zero point", c.input(b_zero), v.axes, v.column, v.at_b, v.inner) : nullptr;
   const ScalarRef body = binary(Op::mul, shifted(c.read(a, v.at_a), za), shifted(c.read(b, v.at_b), zb));
   return c.reduce(hint, DType::i32, v.axes, body, Reducer::sum, {v.inner});
 }
@@ -220,13 +226,16 @@ void convert_qlinear_matmul(Context& c) {
   const MatrixProduct v = matrix_product_of(c, a, b);
   const TensorId sum = multiply(c, c.name("sum"), v, a, b, 2, 5);
   const auto dims = c.dims(sum);
-  const auto row = [&](const char* what, int i) { return cast(of_rows(c, what, c.input(i), v.axes, v.row, v.at_a, v.inner), DType::f32); };
+  const auto row = [&](const char* what, int i) {
+    return cast(of_rows(c, what, c.input(i), v.axes, v.row, v.at_a, v.inner), DType::f32);
+  };
   const ScalarRef sa = row("scale", 1), sy = row("scale", 6);
   const ScalarRef sb = cast(of_rows(c, "scale", c.input(4), v.axes, v.column, v.at_b, v.inner), DType::f32);
   const ScalarRef zy = of_rows(c, "zero point", c.input(7), v.axes, v.row, v.at_a, v.inner);
   const ScalarRef ratio = binary(Op::div, binary(Op::mul, sa, sb), sy);
   const DType d = c.dtype(c.input(7));
-  c.output(0, c.map(c.name(), d, dims, define::requantise(c.read(sum, axis_indices(static_cast<int>(dims.size()))), ratio, zy, d)));
+  c.output(0, c.map(c.name(), d, dims,
+                    define::requantise(c.read(sum, axis_indices(static_cast<int>(dims.size()))), ratio, zy, d)));
 }
 
 } // namespace
@@ -235,7 +244,8 @@ std::vector<Operator> quantised_operators() {
   return {
       {"", "ConvInteger", 10, 0, convert_conv_integer, "i8, u8", "", "T W:byte T W"},
       {"", "DequantizeLinear", 10, 18, convert_dequantize, "i8, u8, i32", "", "T f32 T"},
-      {"", "DequantizeLinear", 19, 0, convert_dequantize, "i8, u8, i32, f8", "no types of 16, 4 or 2 bits", "T S:float T"},
+      {"", "DequantizeLinear", 19, 0, convert_dequantize, "i8, u8, i32, f8", "no types of 16, 4 or 2 bits",
+       "T S:float T"},
       {"", "DynamicQuantizeLinear", 11, 0, convert_dynamic_quantize, "f32", "data of zeros has the scale 1"},
       {"", "MatMulInteger", 10, 0, convert_matmul_integer, "i8, u8", "", "T W:byte T W"},
       {"", "QLinearConv", 10, 0, convert_qlinear_conv, "i8, u8", "", "T f32 T W:byte f32 W f32 Y:byte i32"},
@@ -243,7 +253,8 @@ std::vector<Operator> quantised_operators() {
       {"", "QLinearMatMul", 21, 0, convert_qlinear_matmul, "i8, u8", "", "T S:float T W:byte S W S Y:byte"},
       {"", "QuantizeLinear", 10, 18, convert_quantize, "f32, i32", "", "T f32 Z:byte"},
       {"", "QuantizeLinear", 19, 22, convert_quantize, "f32, f16, bf16, i32", "no types of 16, 4 or 2 bits", "T T Z"},
-      {"", "QuantizeLinear", 23, 0, convert_quantize, "f32, f16, bf16, i32", "no types of 16, 4 or 2 bits", "T S:float Z"},
+      {"", "QuantizeLinear", 23, 0, convert_quantize, "f32, f16, bf16, i32", "no types of 16, 4 or 2 bits",
+       "T S:float Z"},
   };
 }
 

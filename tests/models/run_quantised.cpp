@@ -1,7 +1,7 @@
 // Whole quantised models against the typed evaluator: run_quantised MODEL... runs each on seeded inputs and compares.
 //
-// Every sum of such a model is over integers once it is in normal form: what the leaves compute must equal the evaluator on that
-// form to the bit. The model as it was imported may sum floats; how near that is, is printed.
+// Every sum of such a model is over integers once it is in normal form: what the leaves compute must equal the
+// evaluator on that form to the bit. The model as it was imported may sum floats; how near that is, is printed.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -36,9 +36,12 @@ Array image(const Program& p, TensorId t, unsigned seed) {
   for (std::int64_t i = 0; i < a.count(); ++i) {
     if (i % blot == 0) base = static_cast<double>(random() % 1000) / 250 - 2;
     const double v = base + static_cast<double>(random() % 1000) / 1000 - 0.5;
-    if (a.dtype == DType::u8) a.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(128 + 50 * v, 0.0, 255.0));
-    else if (a.dtype == DType::i8) a.as<std::int8_t>()[i] = static_cast<std::int8_t>(std::clamp(50 * v, -128.0, 127.0));
-    else a.as<float>()[i] = static_cast<float>(v);
+    if (a.dtype == DType::u8)
+      a.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(128 + 50 * v, 0.0, 255.0));
+    else if (a.dtype == DType::i8)
+      a.as<std::int8_t>()[i] = static_cast<std::int8_t>(std::clamp(50 * v, -128.0, 127.0));
+    else
+      a.as<float>()[i] = static_cast<float>(v);
   }
   return a;
 }
@@ -68,7 +71,9 @@ bool equal_on(const Program& imported, const Program& normal, Session& session, 
   for (std::size_t i = 0; i < got.size(); ++i) {
     const Array& w = want.at(normal.outputs[i]);
     const bool same = std::memcmp(got[i].data, w.data, w.bytes()) == 0;
-    if (!same) fmt::print("  {}: the evaluator differs by {}\n", imported.tensor(imported.outputs[i]).name, largest_difference(got[i], w));
+    if (!same)
+      fmt::print("  {}: the evaluator differs by {}\n", imported.tensor(imported.outputs[i]).name,
+                 largest_difference(got[i], w));
     equal &= same;
   }
   if (seed == 1) {
@@ -84,14 +89,16 @@ bool check(const std::string& path) {
   const Program normal = normalise(p);
   int integers = 0, floats = 0;
   for (const auto& node : normal.nodes)
-    if (const auto* s = std::get_if<Statement>(&node); s && s->reducer == Reducer::sum) ++(is_integer(s->body->dtype) ? integers : floats);
+    if (const auto* s = std::get_if<Statement>(&node); s && s->reducer == Reducer::sum)
+      ++(is_integer(s->body->dtype) ? integers : floats);
   SessionOptions options;
   options.threads = 2;
   Session session(p, options);
   int equal = 0;
   constexpr unsigned runs = 3;
   for (unsigned seed = 1; seed <= runs; ++seed) equal += equal_on(p, normal, session, seed);
-  fmt::print("{}: {} sums over integers, {} over floats; {} of {} runs equal to the bit\n", path, integers, floats, equal, runs);
+  fmt::print("{}: {} sums over integers, {} over floats; {} of {} runs equal to the bit\n", path, integers, floats,
+             equal, runs);
   return equal == runs && integers > 0;
 }
 

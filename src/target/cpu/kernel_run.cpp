@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "target/cpu/kernel.h"
 
@@ -87,6 +88,8 @@ struct TileRun {
       c.dst = origin + target * width;
       c.dst_row = row < 0 ? 0 : at.copy_stride[static_cast<std::size_t>(row)];
       c.dst_column = column < 0 ? 1 : at.copy_stride[static_cast<std::size_t>(column)];
+      // Rows that follow each other on both sides, as pixels of a few channels do, are one.
+      if (c.src_column == 1 && c.dst_column == 1 && c.src_row == c.columns && c.dst_row == c.columns) c.columns *= std::exchange(c.rows, 1);
       leaf.copy(c);
       more = false;
       for (std::size_t i = far; i-- > 0 && !more;) {

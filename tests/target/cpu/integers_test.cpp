@@ -22,11 +22,16 @@ struct Ending {
   bool floats = false, shifted = false, limited = false, row_bias = false;
   float zero = 0, low = 0, high = 0;
 
-  Ending(Random& random, std::int64_t m, std::int64_t n) : bias(DType::i32, std::max(m, n)), ratio(DType::f32, n), shift(DType::f32, n) {
+  Ending(Random& random, std::int64_t m, std::int64_t n)
+      : bias(DType::i32, std::max(m, n)), ratio(DType::f32, n), shift(DType::f32, n) {
     for (std::int64_t i = 0; i < bias.count(); ++i) bias.set(i, static_cast<double>(random.in(-100000, 100000)));
     for (std::int64_t i = 0; i < n; ++i) ratio.set(i, random.real(0, 0.01)), shift.set(i, random.real(-20, 20));
     row_bias = random.chance(0.2);
-    steps.push_back({.op = StepOp::add, .operand = bias.data(), .dtype = DType::i32, .rows = {row_bias ? 1 : 0}, .column = row_bias ? 0 : 1});
+    steps.push_back({.op = StepOp::add,
+                     .operand = bias.data(),
+                     .dtype = DType::i32,
+                     .rows = {row_bias ? 1 : 0},
+                     .column = row_bias ? 0 : 1});
     if (random.chance(0.2)) return;
     floats = true;
     steps.push_back({.op = StepOp::to_float});
@@ -61,8 +66,11 @@ TEST(IntegerContract, IsExact) {
   for (const Kernels* leaf : available_tables())
     for (int c = 0; c < cases(80); ++c) {
       Random random(static_cast<unsigned>(c));
-      const std::int64_t m = random.in(1, 40), n = random.in(1, 80), taps = random.in(1, 4), a_k = random.of({1, 1, 1, 3});
-      const std::int64_t k = random.chance(0.05) ? random.in(500, 3000) : random.chance(0.5) ? 4 * random.in(1, 16) : random.in(1, 40);
+      const std::int64_t m = random.in(1, 40), n = random.in(1, 80), taps = random.in(1, 4),
+                         a_k = random.of({1, 1, 1, 3});
+      const std::int64_t k = random.chance(0.05)  ? random.in(500, 3000)
+                             : random.chance(0.5) ? 4 * random.in(1, 16)
+                                                  : random.in(1, 40);
       const DType at = byte_of(random), bt = byte_of(random);
       in_place += a_k == 1 && k % 4 == 0;
       const std::int64_t row = random.chance(0.5) ? k * a_k : k * a_k * taps + 5;
@@ -74,15 +82,36 @@ TEST(IntegerContract, IsExact) {
       Stored packed(DType::u8, (n + leaf->nr - 1) / leaf->nr * panel);
       std::vector<std::int64_t> b_offsets;
       for (std::int64_t t = 0; t < taps; ++t) b_offsets.push_back(t * k * n);
-      leaf->pack_integers({.n = n, .k = k, .taps = taps, .src = b.data(), .src_type = bt, .b_k = n, .b_n = 1,
-                           .tap_offset = b_offsets.data(), .dst = packed.data(), .dst_type = bt});
+      leaf->pack_integers({.n = n,
+                           .k = k,
+                           .taps = taps,
+                           .src = b.data(),
+                           .src_type = bt,
+                           .b_k = n,
+                           .b_n = 1,
+                           .tap_offset = b_offsets.data(),
+                           .dst = packed.data(),
+                           .dst_type = bt});
       Ending ending(random, m, n);
       const DType ct = ending.out(random);
       const std::int64_t c_n = random.of({1, 1, 2}), c_row = n * c_n + random.in(0, 3);
       Stored out(ct, (m - 1) * c_row + (n - 1) * c_n + 1);
-      leaf->contract_integers({.m = m, .n = n, .k = k, .taps = taps, .a = a.data(), .a_type = at, .a_rows = {row}, .a_k = a_k,
-                               .tap_offset = offsets.data(), .b = packed.data(), .b_type = bt, .b_panel = panel, .c = out.data(),
-                               .c_type = ct, .c_rows = {c_row}, .c_n = c_n,
+      leaf->contract_integers({.m = m,
+                               .n = n,
+                               .k = k,
+                               .taps = taps,
+                               .a = a.data(),
+                               .a_type = at,
+                               .a_rows = {row},
+                               .a_k = a_k,
+                               .tap_offset = offsets.data(),
+                               .b = packed.data(),
+                               .b_type = bt,
+                               .b_panel = panel,
+                               .c = out.data(),
+                               .c_type = ct,
+                               .c_rows = {c_row},
+                               .c_n = c_n,
                                .epilogue = {ending.steps.data(), static_cast<int>(ending.steps.size())}});
       std::vector<bool> written(static_cast<std::size_t>(out.count()));
       for (std::int64_t i = 0; i < m; ++i)
@@ -94,9 +123,11 @@ TEST(IntegerContract, IsExact) {
                      static_cast<std::int64_t>(b.get(t * k * n + q * n + j));
           const std::int64_t at_out = i * c_row + j * c_n;
           written[static_cast<std::size_t>(at_out)] = true;
-          ASSERT_EQ(out.get(at_out), ending.expected(sum, i, j, ct)) << "case " << c << " row " << i << " column " << j << " isa " << name_of(leaf->isa);
+          ASSERT_EQ(out.get(at_out), ending.expected(sum, i, j, ct))
+              << "case " << c << " row " << i << " column " << j << " isa " << name_of(leaf->isa);
         }
-      for (std::int64_t i = 0; i < out.count(); ++i) ASSERT_TRUE(written[static_cast<std::size_t>(i)] || out.untouched(i)) << c;
+      for (std::int64_t i = 0; i < out.count(); ++i)
+        ASSERT_TRUE(written[static_cast<std::size_t>(i)] || out.untouched(i)) << c;
     }
   EXPECT_GT(in_place, 20);
 }
@@ -108,7 +139,8 @@ TEST(IntegerWindow, IsExact) {
       const std::int64_t x = random.in(1, 40), channels = random.in(1, 90), taps = random.in(0, 10);
       const DType at = byte_of(random);
       std::vector<std::int64_t> offsets, weight_offsets;
-      for (std::int64_t t = 0; t < taps; ++t) offsets.push_back(random.in(0, 3) * channels), weight_offsets.push_back(random.in(0, 9) * channels);
+      for (std::int64_t t = 0; t < taps; ++t)
+        offsets.push_back(random.in(0, 3) * channels), weight_offsets.push_back(random.in(0, 9) * channels);
       Stored a(at, (x + 3) * channels);
       fill(a, random);
       std::vector<std::int16_t> w16(static_cast<std::size_t>(10 * channels));
@@ -119,10 +151,20 @@ TEST(IntegerWindow, IsExact) {
       Ending ending(random, x, channels);
       const DType ct = ending.out(random);
       Stored out(ct, x * channels);
-      leaf->window_integers({.x = x, .c = channels, .taps = taps, .a = a.data(), .a_type = at, .a_rows = {channels},
-                             .tap_offset = offsets.data(), .w16 = weighted ? w16.data() : nullptr, .begin = begun ? begin.data() : nullptr,
-                             .w_t = channels, .weight_offset = by_table ? weight_offsets.data() : nullptr, .out = out.data(),
-                             .out_type = ct, .out_rows = {channels},
+      leaf->window_integers({.x = x,
+                             .c = channels,
+                             .taps = taps,
+                             .a = a.data(),
+                             .a_type = at,
+                             .a_rows = {channels},
+                             .tap_offset = offsets.data(),
+                             .w16 = weighted ? w16.data() : nullptr,
+                             .begin = begun ? begin.data() : nullptr,
+                             .w_t = channels,
+                             .weight_offset = by_table ? weight_offsets.data() : nullptr,
+                             .out = out.data(),
+                             .out_type = ct,
+                             .out_rows = {channels},
                              .epilogue = {ending.steps.data(), static_cast<int>(ending.steps.size())}});
       for (std::int64_t i = 0; i < x; ++i)
         for (std::int64_t j = 0; j < channels; ++j) {
@@ -132,7 +174,8 @@ TEST(IntegerWindow, IsExact) {
             sum += static_cast<std::int64_t>(a.get(i * channels + offsets[static_cast<std::size_t>(t)] + j)) *
                    (weighted ? w16[static_cast<std::size_t>(from + j)] : 1);
           }
-          ASSERT_EQ(out.get(i * channels + j), ending.expected(sum, i, j, ct)) << "case " << c << " row " << i << " channel " << j << " isa " << name_of(leaf->isa);
+          ASSERT_EQ(out.get(i * channels + j), ending.expected(sum, i, j, ct))
+              << "case " << c << " row " << i << " channel " << j << " isa " << name_of(leaf->isa);
         }
     }
 }

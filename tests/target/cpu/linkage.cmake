@@ -2,7 +2,7 @@
 # on a machine without those instructions. Sanitizers add such symbols of their own.
 find_program(TILEWRIGHT_NM nm)
 if(TILEWRIGHT_NM AND NOT TILEWRIGHT_SANITIZE)
-  foreach(isa avx2 avx512)
+  foreach(isa avx2 avx512 avx512vnni)
     if(TARGET tw_kernels_${isa})
       add_test(NAME linkage_${isa} COMMAND sh -c "! \"$0\" -C \"$@\" | grep -E ' [WVu] '" ${TILEWRIGHT_NM}
                                            $<TARGET_OBJECTS:tw_kernels_${isa}> COMMAND_EXPAND_LISTS)

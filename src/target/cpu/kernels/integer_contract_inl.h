@@ -1,14 +1,15 @@
 // contract of integers of eight bits, exact in i32: C[m, n] = sum over (tap, k) of A * B.
 //
-// The micro-kernel is that of the floats with groups of k instead of single ones: a group of A is four bytes, broadcast, and meets
-// four bytes of each column of B. Two kinds of groups:
+// The micro-kernel is that of the floats with groups of k instead of single ones: a group of A is four bytes,
+// broadcast, and meets four bytes of each column of B. Two kinds of groups:
 //
-//   dots    4 x (u8 of A) times 4 x (i8 of B), where the CPU has an instruction for it (VNNI); A of i8 is read as A + 128, and
+//   dots    4 x (u8 of A) times 4 x (i8 of B), where the CPU has an instruction for it (VNNI); A of i8 is read as A +
+//   128, and
 //           what that adds, 128 times the sum of each column, is taken away at the end
 //   pairs   2 x i16 of A times 2 x i16 of B: products of any two bytes, summed in pairs, fit into i32
 //
-// No sum of two products is ever held in 16 bits. A panel is [nr corrections in i32][groups][nr][4 bytes]. Rows of A are read in
-// place where their bytes are whole groups; else a tile of rows is copied, a range of the sum at a time.
+// No sum of two products is ever held in 16 bits. A panel is [nr corrections in i32][groups][nr][4 bytes]. Rows of A
+// are read in place where their bytes are whole groups; else a tile of rows is copied, a range of the sum at a time.
 #pragma once
 #include "target/cpu/kernels/integer_epilogue_inl.h"
 #include "target/cpu/kernels/tile_inl.h"
@@ -87,11 +88,11 @@ struct IntegerStep {
   const std::int64_t* tap; // offsets in bytes; null: 0
   std::int64_t taps, groups;
   const std::uint8_t* b;
-  bool begin;              // at 0, not at the sums
-  std::int32_t flip;       // dots: 0x80808080 where A is i8
-  std::int32_t* sums;      // [rows][nr]
-  const ShortEnd* end;     // not null: the sums end in registers
-  std::uint8_t* out[mr];   // then, at column `column`
+  bool begin;            // at 0, not at the sums
+  std::int32_t flip;     // dots: 0x80808080 where A is i8
+  std::int32_t* sums;    // [rows][nr]
+  const ShortEnd* end;   // not null: the sums end in registers
+  std::uint8_t* out[mr]; // then, at column `column`
   std::int64_t column;
 };
 
@@ -127,8 +128,10 @@ template <int rows, int vectors, bool dots> HWY_NOINLINE void integer_micro_kern
   if (s.end) {
     unroll<rows>(TW_UNROLLED(r) {
       std::uint8_t* const to = s.out[r.value] + s.column;
-      if constexpr (vectors == 2) end_two(sum[r.value][0], sum[r.value][1], *s.end, to);
-      else end_one(sum[r.value][0], *s.end, to);
+      if constexpr (vectors == 2)
+        end_two(sum[r.value][0], sum[r.value][1], *s.end, to);
+      else
+        end_one(sum[r.value][0], *s.end, to);
     });
     return;
   }
@@ -189,7 +192,8 @@ TW_INLINE void put_group(std::uint8_t v, bool is_signed, bool dots, std::uint8_t
 }
 
 // Elements [from, from + count) of one row's flattened (tap, k), as groups; zeros fill the last one.
-inline void stage_integers(const Contract& c, std::int64_t row, std::int64_t from, std::int64_t count, bool dots, std::uint8_t* to) {
+inline void stage_integers(const Contract& c, std::int64_t row, std::int64_t from, std::int64_t count, bool dots,
+                           std::uint8_t* to) {
   const bool is_signed = c.a_type == DType::i8;
   const std::uint8_t* const a = static_cast<const std::uint8_t*>(c.a) + row_at(c.a_rows, row);
   std::int64_t at = from, tap = from / c.k, k = from % c.k;
@@ -197,7 +201,8 @@ inline void stage_integers(const Contract& c, std::int64_t row, std::int64_t fro
     const std::int64_t run = least(c.k - k, end - at);
     const std::uint8_t* p = a + (c.tap_offset ? c.tap_offset[tap] : 0) + k * c.a_k;
     const std::int64_t first = at - from;
-    if (dots && c.a_k == 1 && run >= 16) memcpy(to + first, p, static_cast<std::size_t>(run));
+    if (dots && c.a_k == 1 && run >= 16)
+      memcpy(to + first, p, static_cast<std::size_t>(run));
     else
       for (std::int64_t i = 0; i < run; ++i) put_group(p[i * c.a_k], is_signed, dots, to, first + i);
     at += run, ++tap, k = 0;
@@ -230,9 +235,12 @@ template <class T> TW_INLINE void copy_ends(const std::uint8_t* from, std::uint8
   memcpy(to + n - static_cast<std::int64_t>(sizeof(T)), &last, sizeof(T));
 }
 TW_INLINE void copy_run(const std::uint8_t* from, std::uint8_t* to, std::int64_t n) {
-  if (n > 16) memcpy(to, from, static_cast<std::size_t>(n));
-  else if (n >= 8) copy_ends<std::uint64_t>(from, to, n);
-  else if (n >= 4) copy_ends<std::uint32_t>(from, to, n);
+  if (n > 16)
+    memcpy(to, from, static_cast<std::size_t>(n));
+  else if (n >= 8)
+    copy_ends<std::uint64_t>(from, to, n);
+  else if (n >= 4)
+    copy_ends<std::uint32_t>(from, to, n);
   else
     for (std::int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
@@ -270,12 +278,14 @@ inline void contract_integer_block(const Contract& c) {
       for (std::int64_t from = 0; from == 0 || from < depth; from += range + (range == 0)) {
         const std::int64_t count = least(range, depth - from);
         for (int r = 0; r < rows; ++r) {
-          s.out[r] = static_cast<std::uint8_t*>(c.c) + row_at(c.c_rows, row + r);   // read only where C is of bytes
+          s.out[r] = static_cast<std::uint8_t*>(c.c) + row_at(c.c_rows, row + r); // read only where C is of bytes
           if (direct) {
             s.a[r] = static_cast<const std::uint8_t*>(c.a) + row_at(c.a_rows, row + r);
           } else {
-            if (listed) copy_runs(c, t, row + r, depth, t.staged + r * staged_bytes);
-            else stage_integers(c, row + r, from, count, dots, t.staged + r * staged_bytes);
+            if (listed)
+              copy_runs(c, t, row + r, depth, t.staged + r * staged_bytes);
+            else
+              stage_integers(c, row + r, from, count, dots, t.staged + r * staged_bytes);
             s.a[r] = t.staged + r * staged_bytes;
           }
         }
@@ -285,7 +295,8 @@ inline void contract_integer_block(const Contract& c) {
         s.begin = from == 0;
         for (std::int64_t j = first; j < least(first + together, panels); ++j) {
           const auto* b = static_cast<const std::uint8_t*>(c.b) + j * panel;
-          const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr)), vectors = (columns + lanes - 1) / lanes;
+          const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr)),
+                    vectors = (columns + lanes - 1) / lanes;
           s.sums = t.sums[direct ? 0 : j - first];
           s.b = b + 4 * nr + from / group * 4 * nr;
           const bool last = from + range >= depth;
@@ -312,7 +323,8 @@ inline void pack_integer_block(const PackB& p) {
       std::int64_t q = 0;
       std::uint32_t sum = 0;
       for (std::int64_t t = 0; t < p.taps; ++t) {
-        const auto* src = static_cast<const std::uint8_t*>(p.src) + (p.tap_offset ? p.tap_offset[t] : 0) + (n + j) * p.b_n;
+        const auto* src =
+            static_cast<const std::uint8_t*>(p.src) + (p.tap_offset ? p.tap_offset[t] : 0) + (n + j) * p.b_n;
         for (std::int64_t k = 0; k < p.k; ++k, ++q) {
           const std::uint8_t v = src[k * p.b_k];
           sum += static_cast<std::uint32_t>(is_signed ? static_cast<std::int8_t>(v) : v);

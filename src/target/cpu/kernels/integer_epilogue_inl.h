@@ -1,8 +1,9 @@
 // The end of sums of integers: what is done to a tile of i32 before it is stored as i32, in eight bits, or as a float.
 //
-// Steps on integers first (add, sub), then `to_float`, then those on floats. The common ending - a bias per column, a ratio, round,
-// the zero point, limits, perhaps a residual in eight bits and the same again; eight bits out, columns adjacent - goes row by row in
-// registers: IntegerQuick. Everything else runs step by step over the tile, as for sums of floats.
+// Steps on integers first (add, sub), then `to_float`, then those on floats. The common ending - a bias per column, a
+// ratio, round, the zero point, limits, perhaps a residual in eight bits and the same again; eight bits out, columns
+// adjacent - goes row by row in registers: IntegerQuick. Everything else runs step by step over the tile, as for sums
+// of floats.
 #pragma once
 #include "target/cpu/kernels/epilogue_inl.h"
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
@@ -37,7 +38,8 @@ struct Rounded {
   float zero = 0, low = 0, high = 0;
 };
 
-// A bias, a ratio, a shift, a rounding; and perhaps (x - from) * by + residual, over or times a number, and one more rounding.
+// A bias, a ratio, a shift, a rounding; and perhaps (x - from) * by + residual, over or times a number, and one more
+// rounding.
 struct IntegerQuick {
   bool possible = false, whole = false; // whole: i32 out
   const std::int32_t* bias = nullptr;
@@ -57,9 +59,12 @@ TW_INLINE bool is_constant(const EpilogueStep& s) { return !s.operand && s.a == 
 TW_INLINE bool is_byte(DType t) { return t == DType::u8 || t == DType::i8; }
 
 TW_INLINE bool column_or_constant(const EpilogueStep& s, PerColumn* to) {
-  if (per_column(s, DType::f32)) to->of = static_cast<const float*>(s.operand);
-  else if (is_constant(s)) to->constant = s.a;
-  else return false;
+  if (per_column(s, DType::f32))
+    to->of = static_cast<const float*>(s.operand);
+  else if (is_constant(s))
+    to->constant = s.a;
+  else
+    return false;
   return true;
 }
 
@@ -74,16 +79,20 @@ inline bool take_rounding(const EpilogueStep*& s, const EpilogueStep* end, DType
   if (s != end && is_limit(*s, StepOp::min)) to->high = s->a < to->high ? s->a : to->high, ++s;
   const float z = to->zero;
   return to->low <= to->high && z >= -512.0f && z <= 512.0f && z == static_cast<float>(static_cast<int>(z)) &&
-         to->low == static_cast<float>(static_cast<int>(to->low)) && to->high == static_cast<float>(static_cast<int>(to->high));
+         to->low == static_cast<float>(static_cast<int>(to->low)) &&
+         to->high == static_cast<float>(static_cast<int>(to->high));
 }
 
 inline bool take_residual(const EpilogueStep*& s, const EpilogueStep* end, IntegerQuick* q) {
-  if (s != end && s->op == StepOp::sub && is_constant(*s)) q->from = (s++)->a;
-  else if (s != end && s->op == StepOp::add && is_constant(*s)) q->from = -(s++)->a;
+  if (s != end && s->op == StepOp::sub && is_constant(*s))
+    q->from = (s++)->a;
+  else if (s != end && s->op == StepOp::add && is_constant(*s))
+    q->from = -(s++)->a;
   if (s != end && s->op == StepOp::mul && is_constant(*s)) q->by = (s++)->a;
   if (s == end || s->op != StepOp::add || !s->operand || !is_byte(s->dtype) || s->column != 1) return false;
   q->residual = s++;
-  if (s != end && (s->op == StepOp::div || s->op == StepOp::mul) && is_constant(*s)) q->divide = s->op == StepOp::div, q->last = (s++)->a;
+  if (s != end && (s->op == StepOp::div || s->op == StepOp::mul) && is_constant(*s))
+    q->divide = s->op == StepOp::div, q->last = (s++)->a;
   return true;
 }
 
@@ -92,7 +101,8 @@ inline IntegerQuick integer_quick(const Epilogue& epilogue, DType out, std::int6
   const EpilogueStep* s = epilogue.steps;
   const EpilogueStep* const end = s + epilogue.count;
   q.out = out;
-  if (s != end && s->op == StepOp::add && per_column(*s, DType::i32)) q.bias = static_cast<const std::int32_t*>((s++)->operand);
+  if (s != end && s->op == StepOp::add && per_column(*s, DType::i32))
+    q.bias = static_cast<const std::int32_t*>((s++)->operand);
   if (column != 1) return q;
   if (s == end) {
     q.possible = q.whole = out == DType::i32;
@@ -189,19 +199,20 @@ TW_INLINE VI integers_at(const std::int32_t* p, std::int64_t left) {
   return load(part);
 }
 
-// The shortest ending, of one or two vectors of columns: ratios below 1, so that no product leaves i32; saturating packs do
-// what limits would.
+// The shortest ending, of one or two vectors of columns: ratios below 1, so that no product leaves i32; saturating
+// packs do what limits would.
 struct ShortEnd {
   alignas(64) std::int32_t bias[2 * lanes];
   alignas(64) float ratio[2 * lanes];
   std::int16_t zero;
   std::uint8_t low, high; // of the type
   bool is_signed;
-  std::uint32_t mask;     // of the columns
+  std::uint32_t mask; // of the columns
 };
 
 // Whether the columns from `column` on end so.
-inline bool short_end(const IntegerQuick& q, std::int64_t column, int columns, const std::int32_t* corrections, ShortEnd* to) {
+inline bool short_end(const IntegerQuick& q, std::int64_t column, int columns, const std::int32_t* corrections,
+                      ShortEnd* to) {
   if (HWY_TARGET != HWY_AVX3 || !q.possible || q.whole || q.shifted || q.residual) return false;
   for (int i = 0; i * lanes < columns; ++i) {
     const std::int64_t left = columns - i * lanes;
@@ -226,22 +237,26 @@ TW_INLINE __m512i rounded_product(__m512i sum, const ShortEnd& e, int i) {
   return _mm512_cvtps_epi32(_mm512_mul_ps(x, _mm512_load_ps(e.ratio + i * lanes)));
 }
 TW_INLINE void end_two(__m512i a, __m512i b, const ShortEnd& e, std::uint8_t* to) {
-  const __m512i words = _mm512_packs_epi32(rounded_product(a, e, 0), rounded_product(b, e, 1)); // quarters of a and b in turn
+  const __m512i words =
+      _mm512_packs_epi32(rounded_product(a, e, 0), rounded_product(b, e, 1)); // quarters of a and b in turn
   const __m512i moved = _mm512_adds_epi16(words, _mm512_set1_epi16(e.zero));
   const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
   __m256i bytes;
   if (e.is_signed) {
     bytes = _mm512_cvtsepi16_epi8(moved);
-    bytes = _mm256_min_epi8(_mm256_max_epi8(bytes, _mm256_set1_epi8(static_cast<char>(e.low))), _mm256_set1_epi8(static_cast<char>(e.high)));
+    bytes = _mm256_min_epi8(_mm256_max_epi8(bytes, _mm256_set1_epi8(static_cast<char>(e.low))),
+                            _mm256_set1_epi8(static_cast<char>(e.high)));
   } else {
     bytes = _mm512_cvtusepi16_epi8(_mm512_max_epi16(moved, _mm512_setzero_si512()));
-    bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, _mm256_set1_epi8(static_cast<char>(e.low))), _mm256_set1_epi8(static_cast<char>(e.high)));
+    bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, _mm256_set1_epi8(static_cast<char>(e.low))),
+                            _mm256_set1_epi8(static_cast<char>(e.high)));
   }
   _mm256_mask_storeu_epi8(to, e.mask, _mm256_permutevar8x32_epi32(bytes, order));
 }
 TW_INLINE void end_one(__m512i a, const ShortEnd& e, std::uint8_t* to) {
   const __m512i whole = _mm512_add_epi32(rounded_product(a, e, 0), _mm512_set1_epi32(e.zero));
-  const int low = e.is_signed ? static_cast<std::int8_t>(e.low) : e.low, high = e.is_signed ? static_cast<std::int8_t>(e.high) : e.high;
+  const int low = e.is_signed ? static_cast<std::int8_t>(e.low) : e.low,
+            high = e.is_signed ? static_cast<std::int8_t>(e.high) : e.high;
   const __m512i kept = _mm512_min_epi32(_mm512_max_epi32(whole, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
   _mm_mask_storeu_epi8(to, static_cast<__mmask16>(e.mask), _mm512_cvtepi32_epi8(kept));
 }
@@ -263,8 +278,8 @@ inline void finish_whole(const IntegerTile& t, VI bias, int i, std::int64_t left
 
 // One vector of columns, all rows: what belongs to the columns is loaded once.
 template <bool shifted, bool residual>
-TW_INLINE void finish_column(const IntegerTile& t, const IntegerQuick& q, const VI bias, const V ratio, const V shift, int i, void* base,
-                             const Rows& rows) {
+TW_INLINE void finish_column(const IntegerTile& t, const IntegerQuick& q, const VI bias, const V ratio, const V shift,
+                             int i, void* base, const Rows& rows) {
   const D d;
   const std::int64_t column = t.column + i, left = t.columns - i;
   for (int r = 0; r < t.rows; ++r) {
@@ -272,7 +287,8 @@ TW_INLINE void finish_column(const IntegerTile& t, const IntegerQuick& q, const 
     if constexpr (shifted) x = hn::Add(x, shift);
     VI v = round_to(x, q.first);
     if constexpr (residual) {
-      const auto* p = static_cast<const std::uint8_t*>(q.residual->operand) + row_at(q.residual->rows, t.row + r) + column;
+      const auto* p =
+          static_cast<const std::uint8_t*>(q.residual->operand) + row_at(q.residual->rows, t.row + r) + column;
       V y = hn::Mul(hn::Sub(hn::ConvertTo(d, v), hn::Set(d, q.from)), hn::Set(d, q.by));
       y = hn::Add(y, load_bytes(*q.residual, p, left));
       y = q.divide ? hn::Div(y, hn::Set(d, q.last)) : hn::Mul(y, hn::Set(d, q.last));
@@ -296,11 +312,15 @@ inline bool finish_quick(const IntegerTile& t, const IntegerQuick& q, void* base
     const V shift = q.shifted ? column_value(q.shift, column, left) : hn::Zero(D());
     if (!finite(ratio) || !finite(shift)) return false;
     if (q.residual) {
-      if (q.shifted) finish_column<true, true>(t, q, bias, ratio, shift, i, base, rows);
-      else finish_column<false, true>(t, q, bias, ratio, shift, i, base, rows);
+      if (q.shifted)
+        finish_column<true, true>(t, q, bias, ratio, shift, i, base, rows);
+      else
+        finish_column<false, true>(t, q, bias, ratio, shift, i, base, rows);
     } else {
-      if (q.shifted) finish_column<true, false>(t, q, bias, ratio, shift, i, base, rows);
-      else finish_column<false, false>(t, q, bias, ratio, shift, i, base, rows);
+      if (q.shifted)
+        finish_column<true, false>(t, q, bias, ratio, shift, i, base, rows);
+      else
+        finish_column<false, false>(t, q, bias, ratio, shift, i, base, rows);
     }
   }
   return true;
@@ -347,21 +367,25 @@ inline void store_tile_whole(const IntegerTile& t, const Output& out) {
   }
 }
 
-HWY_NOINLINE void finish_integers(const IntegerTile& t, const IntegerQuick& q, const Epilogue& epilogue, const Output& out) {
+HWY_NOINLINE void finish_integers(const IntegerTile& t, const IntegerQuick& q, const Epilogue& epilogue,
+                                  const Output& out) {
   if (q.possible && finish_quick(t, q, out.base, out.rows)) return;
   if (t.corrections)
     for (int r = 0; r < t.rows; ++r)
       for (int i = 0; i < t.width; i += lanes)
         hn::StoreU(hn::Add(load(t.sums + r * t.width + i), load(t.corrections + i)), DI(), t.sums + r * t.width + i);
   int step = 0;
-  for (; step < epilogue.count && epilogue.steps[step].op != StepOp::to_float; ++step) add_integers(epilogue.steps[step], t);
+  for (; step < epilogue.count && epilogue.steps[step].op != StepOp::to_float; ++step)
+    add_integers(epilogue.steps[step], t);
   if (step == epilogue.count) return store_tile_whole(t, out);
   float* const values = reinterpret_cast<float*>(t.sums);
   for (int i = 0; i < t.rows * t.width; i += lanes) store(hn::ConvertTo(D(), load(t.sums + i)), values + i);
   const Tile tile{values, t.width, t.rows, t.columns, t.row, t.column};
   for (++step; step < epilogue.count; ++step) apply_step(epilogue.steps[step], tile);
-  if (out.dtype == DType::u8 || out.dtype == DType::i8) store_tile_bytes(tile, out);
-  else store_tile(tile, out);
+  if (out.dtype == DType::u8 || out.dtype == DType::i8)
+    store_tile_bytes(tile, out);
+  else
+    store_tile(tile, out);
 }
 
 } // namespace

@@ -1,7 +1,8 @@
-// window of integers of eight bits, exact in i32: out[x, c] = begin[c] + sum over taps of A[row(x) + tap_offset[t] + c] * W[t, c].
+// window of integers of eight bits, exact in i32: out[x, c] = begin[c] + sum over taps of A[row(x) + tap_offset[t] + c]
+// * W[t, c].
 //
-// As for floats a tile is some positions x a block of channels (nr). Two taps are taken together: their bytes, widened to 16 bits
-// and interleaved, are pairs that one instruction multiplies with pairs of weights and adds up in i32.
+// As for floats a tile is some positions x a block of channels (nr). Two taps are taken together: their bytes, widened
+// to 16 bits and interleaved, are pairs that one instruction multiplies with pairs of weights and adds up in i32.
 #pragma once
 #include "target/cpu/kernels/integer_contract_inl.h"
 
@@ -72,8 +73,8 @@ TW_INLINE InOrder in_order(Wide low, Wide high) {
 
 // Two taps, or one: `pair` false.
 template <int count, bool whole, bool is_signed, bool pair>
-TW_INLINE void add_taps(const Window& w, const IntegerStrip& at, std::int64_t t, std::uint32_t mask, const std::uint8_t* const (&a)[count],
-                        Wide (&low)[count], Wide (&high)[count]) {
+TW_INLINE void add_taps(const Window& w, const IntegerStrip& at, std::int64_t t, std::uint32_t mask,
+                        const std::uint8_t* const (&a)[count], Wide (&low)[count], Wide (&high)[count]) {
   const std::int64_t first = w.tap_offset[t], second = pair ? w.tap_offset[t + 1] : 0;
   Wide w0 = wide_splat(0x00010001), w1 = pair ? w0 : wide_zero();
   if (w.w16) {
@@ -91,7 +92,8 @@ TW_INLINE void add_taps(const Window& w, const IntegerStrip& at, std::int64_t t,
 }
 
 template <int count, bool whole, bool is_signed>
-HWY_NOINLINE void typed_window_sums(const Window& w, const IntegerStrip& at, [[maybe_unused]] const ShortEnd* end, std::int32_t* sums) {
+HWY_NOINLINE void typed_window_sums(const Window& w, const IntegerStrip& at, [[maybe_unused]] const ShortEnd* end,
+                                    std::int32_t* sums) {
   static_assert(panel_vectors == 2);
   const std::uint32_t mask = at.columns >= 32 ? ~0u : (1u << at.columns) - 1;
   const std::uint8_t* a[count];
@@ -121,13 +123,16 @@ HWY_NOINLINE void typed_window_sums(const Window& w, const IntegerStrip& at, [[m
 
 template <int count, bool whole>
 TW_INLINE void integer_window_sums(const Window& w, const IntegerStrip& at, const ShortEnd* end, std::int32_t* sums) {
-  if (w.a_type == DType::i8) typed_window_sums<count, whole, true>(w, at, end, sums);
-  else typed_window_sums<count, whole, false>(w, at, end, sums);
+  if (w.a_type == DType::i8)
+    typed_window_sums<count, whole, true>(w, at, end, sums);
+  else
+    typed_window_sums<count, whole, false>(w, at, end, sums);
 }
 
 #else
 
-template <int count, bool whole> void integer_window_sums(const Window& w, const IntegerStrip& at, const ShortEnd*, std::int32_t* sums) {
+template <int count, bool whole>
+void integer_window_sums(const Window& w, const IntegerStrip& at, const ShortEnd*, std::int32_t* sums) {
   const bool is_signed = w.a_type == DType::i8;
   for (int i = 0; i < count; ++i) {
     const std::uint8_t* const a = static_cast<const std::uint8_t*>(w.a) + row_at(w.a_rows, at.x + i) + at.c;
@@ -155,18 +160,22 @@ struct IntegerChannels {
 };
 
 template <int count>
-TW_INLINE void integer_window_strip(const Window& w, const IntegerQuick& quick, const IntegerChannels& channels, const IntegerStrip& at) {
+TW_INLINE void integer_window_strip(const Window& w, const IntegerQuick& quick, const IntegerChannels& channels,
+                                    const IntegerStrip& at) {
   alignas(64) std::int32_t sums[count * nr];
   const ShortEnd* const end = channels.ends ? &channels.end : nullptr;
-  if (at.columns == nr) integer_window_sums<count, true>(w, at, end, sums);
-  else integer_window_sums<count, false>(w, at, end, sums);
+  if (at.columns == nr)
+    integer_window_sums<count, true>(w, at, end, sums);
+  else
+    integer_window_sums<count, false>(w, at, end, sums);
   if (end) return;
   finish_integers({sums, nr, count, at.columns, at.x, at.c, w.begin ? channels.begin : nullptr}, quick, w.epilogue,
                   {w.out, w.out_type, w.out_rows, 1});
 }
 
 template <int count>
-TW_INLINE void integer_window_strip_of(const Window& w, const IntegerQuick& quick, const IntegerChannels& channels, const IntegerStrip& at) {
+TW_INLINE void integer_window_strip_of(const Window& w, const IntegerQuick& quick, const IntegerChannels& channels,
+                                       const IntegerStrip& at) {
   if constexpr (count > 1)
     if (at.count < count) return integer_window_strip_of<count - 1>(w, quick, channels, at);
   integer_window_strip<count>(w, quick, channels, at);
@@ -184,7 +193,8 @@ inline void window_integer_block(const Window& w) {
     channels.ends = short_end(quick, c, columns, w.begin ? channels.begin : nullptr, &channels.end);
     for (std::int64_t i = 0; i < strips; ++i) {
       const std::int64_t x = i * w.x / strips;
-      integer_window_strip_of<integer_strip>(w, quick, channels, {x, c, static_cast<int>((i + 1) * w.x / strips - x), columns});
+      integer_window_strip_of<integer_strip>(w, quick, channels,
+                                             {x, c, static_cast<int>((i + 1) * w.x / strips - x), columns});
     }
   }
 }
