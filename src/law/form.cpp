@@ -98,10 +98,16 @@ struct Normaliser {
     return {FormTerm{1, {{atoms.intern_sum(s, std::move(f)), 1}}, {}, {}}};
   }
 
+  // A statistic that the body rounds is followed as it is rounded.
+  bool rounded(const ScalarRef& s) const {
+    return looked_through(*s) && atoms.side(s) == Side::statistic &&
+           bytes_of(s->dtype) < bytes_of(compute_type(s->args[0]->dtype));
+  }
+
   Form summand(const ScalarRef& s, bool expand) const {
     double v = 0;
     if (expand || apart || atoms.side(s) != Side::statistic || is_literal(s, &v)) return of(s, expand);
-    return looked_through(*s) ? summand(s->args[0], expand) : atom(s);
+    return looked_through(*s) && !rounded(s) ? summand(s->args[0], expand) : atom(s);
   }
 
   // expand: pure sums too are taken apart.
@@ -110,6 +116,7 @@ struct Normaliser {
     if (is_literal(s, &v)) return number_form(v);
     const Side side = atoms.side(s);
     const bool mixed = side == Side::mixed;
+    if (rounded(s)) return atom(s);
     if (looked_through(*s)) return of(s->args[0], expand);
     if (!mixed && facts.whole && facts.whole(s)) return atom(s);
     if (!is_float(s->dtype)) {

@@ -107,7 +107,9 @@ struct Separator {
       const Access* read = nullptr;
       Factors others;
       for (const auto& [a, p] : m.factors) {
-        const Access* access = std::get_if<Access>(&atoms.value(a)->leaf);
+        ScalarRef value = atoms.value(a);
+        while (value->op == Op::cast) value = value->args[0];
+        const Access* access = std::get_if<Access>(&value->leaf);
         if (atoms.side(a) == Side::statistic && p == 1 && access && !read)
           read = access;
         else
