@@ -62,7 +62,9 @@ struct Finder {
       for_each_access(at(id), [&](const Access& a) {
         const auto w = writer.find(a.tensor);
         if (w == writer.end() || !is_map(at(w->second)) || set.count(w->second)) return;
-        const bool carries = std::any_of(set.begin(), set.end(), [&](StatementId r) { return !at(r).reduced.empty() && lineage.carries(at(r), a.tensor); });
+        const bool carries = std::any_of(set.begin(), set.end(), [&](StatementId r) {
+          return !at(r).reduced.empty() && lineage.carries(at(r), a.tensor);
+        });
         if (carries) set.insert(w->second), open.push_back(w->second);
       });
     }
@@ -117,7 +119,8 @@ struct Finder {
         bool of_results = true;
         for_each_access(*s, [&](const Access& a) {
           const auto w = writer.find(a.tensor);
-          of_results = of_results && (p.tensor(a.tensor).kind != Kind::intermediate || (w != writer.end() && set.count(w->second) > 0));
+          of_results = of_results && (p.tensor(a.tensor).kind != Kind::intermediate ||
+                                      (w != writer.end() && set.count(w->second) > 0));
         });
         if (of_results) list.insert(reader);
       }
@@ -126,15 +129,18 @@ struct Finder {
 
   std::vector<Cascade> run() {
     for (std::size_t n = 0; n < p.nodes.size(); ++n)
-      if (const Statement* s = p.statement(static_cast<StatementId>(n)); s && lineage.writer(s->out)) writer[s->out] = static_cast<StatementId>(n);
+      if (const Statement* s = p.statement(static_cast<StatementId>(n)); s && lineage.writer(s->out))
+        writer[s->out] = static_cast<StatementId>(n);
     std::vector<Cascade> list;
     for (std::set<StatementId> set : united()) {
       std::set<StatementId> more = set;
       add_beside(more);
       add_maps_between(set), add_maps_between(more);
       auto best = derived(more);
-      if (best) set = more;
-      else best = derived(set);
+      if (best)
+        set = more;
+      else
+        best = derived(set);
       if (!best) continue;
       for (bool grown = true; grown;) {
         grown = false;
@@ -147,13 +153,14 @@ struct Finder {
       }
       list.push_back(std::move(*best));
     }
-    std::sort(list.begin(), list.end(), [](const Cascade& a, const Cascade& b) { return a.statements.front() < b.statements.front(); });
+    std::sort(list.begin(), list.end(),
+              [](const Cascade& a, const Cascade& b) { return a.statements.front() < b.statements.front(); });
     return list;
   }
 };
 
-}  // namespace
+} // namespace
 
 std::vector<Cascade> cascades(const Program& p) { return Finder{p}.run(); }
 
-}  // namespace tilewright
+} // namespace tilewright

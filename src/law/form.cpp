@@ -20,7 +20,8 @@ void multiply(Factors& to, const Factors& by, double power = 1) {
 }
 
 void add_monomial(std::vector<Monomial>& to, const Monomial& m, double factor = 1) {
-  const auto at = std::lower_bound(to.begin(), to.end(), m, [](const Monomial& a, const Monomial& b) { return a.factors < b.factors; });
+  const auto at = std::lower_bound(to.begin(), to.end(), m,
+                                   [](const Monomial& a, const Monomial& b) { return a.factors < b.factors; });
   if (at != to.end() && at->factors == m.factors) {
     if ((at->coefficient += factor * m.coefficient) == 0) to.erase(at);
   } else {
@@ -29,7 +30,9 @@ void add_monomial(std::vector<Monomial>& to, const Monomial& m, double factor = 
 }
 
 bool same_sum(const std::vector<Monomial>& a, const std::vector<Monomial>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Monomial& x, const Monomial& y) { return x.coefficient == y.coefficient && x.factors == y.factors; });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Monomial& x, const Monomial& y) {
+    return x.coefficient == y.coefficient && x.factors == y.factors;
+  });
 }
 
 FormTerm product(const FormTerm& a, const FormTerm& b) {
@@ -38,7 +41,9 @@ FormTerm product(const FormTerm& a, const FormTerm& b) {
   multiply(t.factors, b.factors);
   for (const Monomial& m : b.exponent) add_monomial(t.exponent, m);
   for (AtomId c : b.conditions)
-    if (const auto at = std::lower_bound(t.conditions.begin(), t.conditions.end(), c); at == t.conditions.end() || *at != c) t.conditions.insert(at, c);
+    if (const auto at = std::lower_bound(t.conditions.begin(), t.conditions.end(), c);
+        at == t.conditions.end() || *at != c)
+      t.conditions.insert(at, c);
   return t;
 }
 
@@ -54,14 +59,18 @@ void add_term(Form& to, const FormTerm& t) {
 bool looked_through(const Scalar& s) { return s.op == Op::cast && is_float(s.dtype) && is_float(s.args[0]->dtype); }
 
 // Thrown inside, caught at the border: the term that has no normal form.
-struct Blocked { std::string why; };
+struct Blocked {
+  std::string why;
+};
 
 struct Normaliser {
   Atoms& atoms;
   const Facts& facts;
   bool apart = false;
 
-  [[noreturn]] void blocked(const ScalarRef& s, const char* where) const { throw Blocked{fmt::format("{} stands {}", facts.print(s), where)}; }
+  [[noreturn]] void blocked(const ScalarRef& s, const char* where) const {
+    throw Blocked{fmt::format("{} stands {}", facts.print(s), where)};
+  }
 
   Form atom(const ScalarRef& s) const { return {FormTerm{1, {{atoms.intern(s), 1}}, {}, {}}}; }
   static Form number_form(double v) { return v == 0 ? Form{} : Form{FormTerm{v, {}, {}, {}}}; }
@@ -89,10 +98,16 @@ struct Normaliser {
     return {FormTerm{1, {{atoms.intern_sum(s, std::move(f)), 1}}, {}, {}}};
   }
 
+  // A statistic that the body rounds is followed as it is rounded.
+  bool rounded(const ScalarRef& s) const {
+    return looked_through(*s) && atoms.side(s) == Side::statistic &&
+           bytes_of(s->dtype) < bytes_of(compute_type(s->args[0]->dtype));
+  }
+
   Form summand(const ScalarRef& s, bool expand) const {
     double v = 0;
     if (expand || apart || atoms.side(s) != Side::statistic || is_literal(s, &v)) return of(s, expand);
-    return looked_through(*s) ? summand(s->args[0], expand) : atom(s);
+    return looked_through(*s) && !rounded(s) ? summand(s->args[0], expand) : atom(s);
   }
 
   // expand: pure sums too are taken apart.
@@ -101,6 +116,7 @@ struct Normaliser {
     if (is_literal(s, &v)) return number_form(v);
     const Side side = atoms.side(s);
     const bool mixed = side == Side::mixed;
+    if (rounded(s)) return atom(s);
     if (looked_through(*s)) return of(s->args[0], expand);
     if (!mixed && facts.whole && facts.whole(s)) return atom(s);
     if (!is_float(s->dtype)) {
@@ -108,25 +124,30 @@ struct Normaliser {
       return atom(s);
     }
     switch (s->op) {
-      case Op::add:
-      case Op::sub:
-        if (!mixed && !expand) return atom(s);
-        return addition(s, limited(sum(summand(s->args[0], expand), s->op == Op::add ? summand(s->args[1], expand) : negated(summand(s->args[1], expand))), s), expand);
-      case Op::neg: return negated(of(s->args[0], expand));
-      case Op::mul:
-        if (mixed && s->args[0]->op == Op::abs && equal(s->args[0], s->args[1])) return power(s->args[0], 2, s, expand);
-        return limited(tilewright::product(of(s->args[0], expand), of(s->args[1], expand)), s);
-      case Op::div: return limited(tilewright::product(of(s->args[0], expand), power(s->args[1], -1, s, expand)), s);
-      case Op::sqrt: return power(s->args[0], 0.5, s, expand);
-      case Op::pow: return powered(s, expand);
-      case Op::exp: return exponential(s);
-      case Op::log: return mixed || expand ? logarithm(s) : atom(s);
-      case Op::abs: return mixed ? magnitude(s) : atom(s);
-      case Op::select: return mixed ? selection(s) : atom(s);
-      case Op::cast:
-        if (const Scalar& a = *s->args[0]; mixed && a.op == Op::select) return of(select(a.args[0], cast(a.args[1], s->dtype), cast(a.args[2], s->dtype)), expand);
-        break;
-      default: break;
+    case Op::add:
+    case Op::sub:
+      if (!mixed && !expand) return atom(s);
+      return addition(s,
+                      limited(sum(summand(s->args[0], expand), s->op == Op::add ? summand(s->args[1], expand)
+                                                                                : negated(summand(s->args[1], expand))),
+                              s),
+                      expand);
+    case Op::neg: return negated(of(s->args[0], expand));
+    case Op::mul:
+      if (mixed && s->args[0]->op == Op::abs && equal(s->args[0], s->args[1])) return power(s->args[0], 2, s, expand);
+      return limited(tilewright::product(of(s->args[0], expand), of(s->args[1], expand)), s);
+    case Op::div: return limited(tilewright::product(of(s->args[0], expand), power(s->args[1], -1, s, expand)), s);
+    case Op::sqrt: return power(s->args[0], 0.5, s, expand);
+    case Op::pow: return powered(s, expand);
+    case Op::exp: return exponential(s);
+    case Op::log: return mixed || expand ? logarithm(s) : atom(s);
+    case Op::abs: return mixed ? magnitude(s) : atom(s);
+    case Op::select: return mixed ? selection(s) : atom(s);
+    case Op::cast:
+      if (const Scalar& a = *s->args[0]; mixed && a.op == Op::select)
+        return of(select(a.args[0], cast(a.args[1], s->dtype), cast(a.args[2], s->dtype)), expand);
+      break;
+    default: break;
     }
     if (!mixed) return atom(s);
     throw Blocked{fmt::format("{} applies {} to an element and a statistic together", facts.print(s), name_of(s->op))};
@@ -154,7 +175,9 @@ struct Normaliser {
       FormTerm t = f[0];
       bool drawn = integral || (t.coefficient > 0 && (t.factors.size() + !t.exponent.empty() <= 1));
       if (!drawn && t.coefficient > 0)
-        drawn = std::all_of(t.factors.begin(), t.factors.end(), [&](const auto& x) { return std::fmod(x.second, 2) == 0 || nonnegative(atoms.value(x.first), facts); });
+        drawn = std::all_of(t.factors.begin(), t.factors.end(), [&](const auto& x) {
+          return std::fmod(x.second, 2) == 0 || nonnegative(atoms.value(x.first), facts);
+        });
       // (x^2)^0.5 is no x.
       if (!integral)
         for (const auto& [a, p] : t.factors) drawn = drawn && (p == 1 || nonnegative(atoms.value(a), facts));
@@ -177,7 +200,8 @@ struct Normaliser {
       for (int i = 1; i < static_cast<int>(e); ++i) r = limited(tilewright::product(r, f), whole);
       return r;
     }
-    blocked(base, e < 0 ? "in a divisor, as a sum of elements and statistics" : "under a root or power that its sign or degree does not let through");
+    blocked(base, e < 0 ? "in a divisor, as a sum of elements and statistics"
+                        : "under a root or power that its sign or degree does not let through");
   }
 
   Form exponential(const ScalarRef& s) const {
@@ -209,7 +233,9 @@ struct Normaliser {
   void check_exponent(const FormTerm& x) const {
     Side side = Side::none;
     for (const auto& [a, p] : x.factors) side = side | atoms.side(a);
-    if (side == Side::mixed) blocked(scalar_of(x.factors, x.coefficient, atoms, DType::f32), "in an exponent: an element and a statistic, multiplied");
+    if (side == Side::mixed)
+      blocked(scalar_of(x.factors, x.coefficient, atoms, DType::f32),
+              "in an exponent: an element and a statistic, multiplied");
   }
 
   // exp(k * log(a)) is a^k.
@@ -223,8 +249,10 @@ struct Normaliser {
   Form logarithm(const ScalarRef& s) const {
     const Form f = of(s->args[0], false);
     const bool mixed = atoms.side(s) == Side::mixed;
-    const bool splits = f.size() == 1 && f[0].coefficient > 0 && f[0].conditions.empty() && f[0].factors.size() + f[0].exponent.size() > (mixed ? 0u : 1u) &&
-                        std::all_of(f[0].factors.begin(), f[0].factors.end(), [&](const auto& x) { return nonnegative(atoms.value(x.first), facts); });
+    const bool splits = f.size() == 1 && f[0].coefficient > 0 && f[0].conditions.empty() &&
+                        f[0].factors.size() + f[0].exponent.size() > (mixed ? 0u : 1u) &&
+                        std::all_of(f[0].factors.begin(), f[0].factors.end(),
+                                    [&](const auto& x) { return nonnegative(atoms.value(x.first), facts); });
     if (!splits && !mixed) return atom(s);
     if (!splits) blocked(s, "as the logarithm of what is no product of known sign");
     Form r = number_form(std::log(f[0].coefficient));
@@ -252,19 +280,31 @@ struct Normaliser {
 
   Form selection(const ScalarRef& s) const {
     const ScalarRef& c = s->args[0];
-    if (atoms.side(c) == Side::mixed || atoms.side(c) == Side::statistic) blocked(c, "as a condition that a statistic decides");
+    if (atoms.side(c) == Side::mixed || atoms.side(c) == Side::statistic)
+      blocked(c, "as a condition that a statistic decides");
     const FormTerm yes{1, {}, {}, {atoms.intern(c)}}, no{1, {}, {}, {atoms.intern(unary(Op::logical_not, c))}};
-    return limited(sum(tilewright::product(of(s->args[1], false), {yes}), tilewright::product(of(s->args[2], false), {no})), s);
+    return limited(
+        sum(tilewright::product(of(s->args[1], false), {yes}), tilewright::product(of(s->args[2], false), {no})), s);
   }
 };
 
-}  // namespace
+} // namespace
 
 bool is_linear(const ScalarRef& s) {
   switch (s->op) {
-    case Op::read: case Op::constant: case Op::size: case Op::axis: case Op::cast: case Op::add: case Op::sub: case Op::neg: case Op::mul: case Op::div: case Op::max: case Op::min:
-      return std::all_of(s->args.begin(), s->args.end(), is_linear);
-    default: return false;
+  case Op::read:
+  case Op::constant:
+  case Op::size:
+  case Op::axis:
+  case Op::cast:
+  case Op::add:
+  case Op::sub:
+  case Op::neg:
+  case Op::mul:
+  case Op::div:
+  case Op::max:
+  case Op::min: return std::all_of(s->args.begin(), s->args.end(), is_linear);
+  default: return false;
   }
 }
 
@@ -323,14 +363,18 @@ bool nonnegative(const ScalarRef& s, const Facts& facts) {
   if (is_literal(s, &v)) return v >= 0;
   auto is = [&](std::size_t i) { return nonnegative(s->args[i], facts); };
   switch (s->op) {
-    case Op::exp: case Op::abs: case Op::sqrt: return true;
-    case Op::mul: return equal(s->args[0], s->args[1]) || (is(0) && is(1));
-    case Op::add: case Op::div: case Op::min: return is(0) && is(1);
-    case Op::max: return is(0) || is(1);
-    case Op::select: return is(1) && is(2);
-    case Op::cast: return s->args[0]->dtype == DType::boolean || is(0);
-    case Op::pow: return is(0) || (is_literal(s->args[1], &v) && std::fmod(v, 2) == 0);
-    default: return s->args.empty() && facts.nonnegative(*s);
+  case Op::exp:
+  case Op::abs:
+  case Op::sqrt: return true;
+  case Op::mul: return equal(s->args[0], s->args[1]) || (is(0) && is(1));
+  case Op::add:
+  case Op::div:
+  case Op::min: return is(0) && is(1);
+  case Op::max: return is(0) || is(1);
+  case Op::select: return is(1) && is(2);
+  case Op::cast: return s->args[0]->dtype == DType::boolean || is(0);
+  case Op::pow: return is(0) || (is_literal(s->args[1], &v) && std::fmod(v, 2) == 0);
+  default: return s->args.empty() && facts.nonnegative(*s);
   }
 }
 
@@ -363,4 +407,4 @@ std::optional<double> ratio(const Form& a, const Form& b) {
   return r;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -9,7 +9,9 @@ namespace {
 
 ScalarRef times(const ScalarRef& a, const ScalarRef& b) { return a ? binary(Op::mul, a, b) : b; }
 
-ScalarRef as(const ScalarRef& s, DType type) { return is_literal(s) || compute_type(s->dtype) == type ? s : cast(s, type); }
+ScalarRef as(const ScalarRef& s, DType type) {
+  return is_literal(s) || compute_type(s->dtype) == type ? s : cast(s, type);
+}
 
 ScalarRef powered(ScalarRef base, double power, DType type) {
   if (power == 1) return base;
@@ -18,9 +20,10 @@ ScalarRef powered(ScalarRef base, double power, DType type) {
   return binary(Op::pow, base, number(power, type));
 }
 
-}  // namespace
+} // namespace
 
-ScalarRef scalar_of(const Factors& factors, double coefficient, const Atoms& atoms, DType type, const Instead& instead) {
+ScalarRef scalar_of(const Factors& factors, double coefficient, const Atoms& atoms, DType type,
+                    const Instead& instead) {
   ScalarRef above, below;
   for (const auto& [a, power] : factors) {
     const auto found = instead.find(a);
@@ -30,19 +33,24 @@ ScalarRef scalar_of(const Factors& factors, double coefficient, const Atoms& ato
   }
   const bool negative = coefficient < 0;
   const double size = std::abs(coefficient);
-  if (!above) above = number(size, type);
-  else if (size != 1) above = binary(Op::mul, above, number(size, type));
+  if (!above)
+    above = number(size, type);
+  else if (size != 1)
+    above = binary(Op::mul, above, number(size, type));
   if (below) above = binary(Op::div, above, below);
   return negative ? unary(Op::neg, above) : above;
 }
 
 ScalarRef scalar_of(const std::vector<Monomial>& list, const Atoms& atoms, DType type, const Instead& instead) {
   ScalarRef sum;
-  for (const bool positive : {true, false})            // S - m, not -m + S
+  for (const bool positive : {true, false}) // S - m, not -m + S
     for (const Monomial& m : list) {
       if ((m.coefficient > 0) != positive) continue;
-      if (!sum) sum = scalar_of(m.factors, m.coefficient, atoms, type, instead);
-      else sum = binary(positive ? Op::add : Op::sub, sum, scalar_of(m.factors, std::abs(m.coefficient), atoms, type, instead));
+      if (!sum)
+        sum = scalar_of(m.factors, m.coefficient, atoms, type, instead);
+      else
+        sum = binary(positive ? Op::add : Op::sub, sum,
+                     scalar_of(m.factors, std::abs(m.coefficient), atoms, type, instead));
     }
   return sum ? sum : number(0, type);
 }
@@ -55,8 +63,10 @@ ScalarRef scalar_of(const FormTerm& t, const Atoms& atoms, DType type, const Ins
   for (const auto& [a, p] : t.factors) (p > 0 ? above : below)[a] = std::abs(p);
   ScalarRef all = e;
   if (!above.empty() || t.coefficient != 1) {
-    if (above.empty() && t.coefficient == -1) all = unary(Op::neg, e);
-    else all = binary(Op::mul, e, scalar_of(above, t.coefficient, atoms, type, instead));
+    if (above.empty() && t.coefficient == -1)
+      all = unary(Op::neg, e);
+    else
+      all = binary(Op::mul, e, scalar_of(above, t.coefficient, atoms, type, instead));
   }
   return below.empty() ? all : binary(Op::div, all, scalar_of(below, 1, atoms, type, instead));
 }
@@ -81,4 +91,4 @@ ScalarRef condition_of(const std::vector<AtomId>& conditions, const Atoms& atoms
   return all;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -30,10 +30,13 @@ struct Separator {
     for (const FormTerm& t : f) {
       Group here;
       FormTerm inside{t.coefficient, {}, {}, t.conditions};
-      for (const auto& [a, p] : t.factors) (atoms.side(a) == Side::statistic && !may_anchor(a, p) ? here.factors : inside.factors)[a] = p;
-      for (const Monomial& m : t.exponent) (side(m.factors) == Side::statistic ? here.exponent : inside.exponent).push_back(m);
+      for (const auto& [a, p] : t.factors)
+        (atoms.side(a) == Side::statistic && !may_anchor(a, p) ? here.factors : inside.factors)[a] = p;
+      for (const Monomial& m : t.exponent)
+        (side(m.factors) == Side::statistic ? here.exponent : inside.exponent).push_back(m);
       auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-        return g.factors == here.factors && same_but_for_coefficient({1, {}, g.exponent, {}}, {1, {}, here.exponent, {}});
+        return g.factors == here.factors &&
+               same_but_for_coefficient({1, {}, g.exponent, {}}, {1, {}, here.exponent, {}});
       });
       if (same == groups.end()) groups.push_back(here), same = std::prev(groups.end());
       same->inside.push_back(std::move(inside));
@@ -67,7 +70,9 @@ struct Separator {
         if (const Form* terms = atoms.sum(a))
           for (const FormTerm& x : *terms)
             for (const auto& [b, q] : x.factors)
-              if (atoms.side(b) == Side::statistic && std::find(g.anchors.begin(), g.anchors.end(), b) == g.anchors.end()) g.anchors.push_back(b);
+              if (atoms.side(b) == Side::statistic &&
+                  std::find(g.anchors.begin(), g.anchors.end(), b) == g.anchors.end())
+                g.anchors.push_back(b);
   }
 
   // The body of a max or min statistic at the elements of this reduction, as a polynomial.
@@ -80,13 +85,16 @@ struct Separator {
       if (!axis) return std::nullopt;
       with[static_cast<std::size_t>(*axis)] = read.at[d];
     }
-    for (std::size_t i = 0; i < w.reduced.size(); ++i) with[static_cast<std::size_t>(w.reduced[i])] = axis_index(s.reduced[i]);
+    for (std::size_t i = 0; i < w.reduced.size(); ++i)
+      with[static_cast<std::size_t>(w.reduced[i])] = axis_index(s.reduced[i]);
     return polynomial(substitute(lineage.program(), w.body, with), atoms, facts);
   }
 
   bool bounded_by_sign(const std::vector<Monomial>& q) const {
     return std::all_of(q.begin(), q.end(), [&](const Monomial& m) {
-      return m.coefficient < 0 && std::all_of(m.factors.begin(), m.factors.end(), [&](const auto& f) { return std::fmod(f.second, 2) == 0 || nonnegative(atoms.value(f.first), facts); });
+      return m.coefficient < 0 && std::all_of(m.factors.begin(), m.factors.end(), [&](const auto& f) {
+               return std::fmod(f.second, 2) == 0 || nonnegative(atoms.value(f.first), facts);
+             });
     });
   }
 
@@ -99,20 +107,30 @@ struct Separator {
       const Access* read = nullptr;
       Factors others;
       for (const auto& [a, p] : m.factors) {
-        const Access* access = std::get_if<Access>(&atoms.value(a)->leaf);
-        if (atoms.side(a) == Side::statistic && p == 1 && access && !read) read = access;
-        else others[a] = p;
+        ScalarRef value = atoms.value(a);
+        while (value->op == Op::cast) value = value->args[0];
+        const Access* access = std::get_if<Access>(&value->leaf);
+        if (atoms.side(a) == Side::statistic && p == 1 && access && !read)
+          read = access;
+        else
+          others[a] = p;
       }
       const Statement* w = read ? lineage.writer(read->tensor) : nullptr;
-      const bool extreme = w && ((w->reducer == Reducer::max && m.coefficient < 0) || (w->reducer == Reducer::min && m.coefficient > 0));
-      const bool positive = std::all_of(others.begin(), others.end(), [&](const auto& f) { return nonnegative(atoms.value(f.first), facts); });
+      const bool extreme =
+          w && ((w->reducer == Reducer::max && m.coefficient < 0) || (w->reducer == Reducer::min && m.coefficient > 0));
+      const bool positive = std::all_of(others.begin(), others.end(),
+                                        [&](const auto& f) { return nonnegative(atoms.value(f.first), facts); });
       const auto mine = extreme && positive ? elements_of(*read, *w) : std::nullopt;
-      if (!mine) return fmt::format("exp({}) may leave its range before {} is known, which is no maximum of it", facts.print(scalar_of(t.exponent, atoms, DType::f32)),
-                                    facts.print(scalar_of(m.factors, 1, atoms, DType::f32)));
-      for (const Monomial& e : *mine) rest = sum(rest, product(Form{{e.coefficient, e.factors, {}, {}}}, Form{{m.coefficient, others, {}, {}}}));
+      if (!mine)
+        return fmt::format("exp({}) may leave its range before {} is known, which is no maximum of it",
+                           facts.print(scalar_of(t.exponent, atoms, DType::f32)),
+                           facts.print(scalar_of(m.factors, 1, atoms, DType::f32)));
+      for (const Monomial& e : *mine)
+        rest = sum(rest, product(Form{{e.coefficient, e.factors, {}, {}}}, Form{{m.coefficient, others, {}, {}}}));
     }
     if (rest.empty()) return {};
-    return fmt::format("exp({}) may leave its range: what is subtracted is no maximum of it", facts.print(scalar_of(t.exponent, atoms, DType::f32)));
+    return fmt::format("exp({}) may leave its range: what is subtracted is no maximum of it",
+                       facts.print(scalar_of(t.exponent, atoms, DType::f32)));
   }
 
   Or<std::vector<Group>> run(const ScalarRef& body) const {
@@ -129,9 +147,10 @@ struct Separator {
   }
 };
 
-}  // namespace
+} // namespace
 
-Or<std::vector<Group>> separate(const ScalarRef& body, const Lineage& lineage, const Statement& s, Atoms& atoms, const Facts& facts) {
+Or<std::vector<Group>> separate(const ScalarRef& body, const Lineage& lineage, const Statement& s, Atoms& atoms,
+                                const Facts& facts) {
   return Separator{lineage, s, atoms, facts}.run(body);
 }
 
@@ -156,10 +175,12 @@ std::vector<Derivative> derivatives(const Group& g, const Atoms& atoms) {
     for (std::size_t a = 0; a < g.anchors.size(); ++a) {
       Derivative d{list[i].powers, derivative(list[i].body, g.anchors[a], atoms)};
       ++d.powers[a];
-      if (d.body.empty() || std::any_of(list.begin(), list.end(), [&](const Derivative& x) { return x.powers == d.powers; })) continue;
+      if (d.body.empty() ||
+          std::any_of(list.begin(), list.end(), [&](const Derivative& x) { return x.powers == d.powers; }))
+        continue;
       list.push_back(std::move(d));
     }
   return list;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

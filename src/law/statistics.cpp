@@ -37,13 +37,14 @@ std::optional<std::vector<Index>> axes_at(const Program& p, const Statement& map
   return with;
 }
 
-}  // namespace
+} // namespace
 
 Lineage::Lineage(const Program& p) : p_(p) {
   for (std::size_t n = 0; n < p.nodes.size(); ++n) note(static_cast<StatementId>(n));
 }
 
-Lineage::Lineage(const Program& p, const std::vector<StatementId>& some, std::set<TensorId> statistics) : p_(p), statistics_(std::move(statistics)) {
+Lineage::Lineage(const Program& p, const std::vector<StatementId>& some, std::set<TensorId> statistics)
+    : p_(p), statistics_(std::move(statistics)) {
   for (StatementId id : some) note(id);
 }
 
@@ -84,7 +85,7 @@ Lineage::Dims Lineage::reach(const Statement& s) const {
 
 bool Lineage::over_the_same(const Statement& a, const Statement& b) const {
   const Dims x = reach(a), y = reach(b);
-  if (y.empty()) {                                  // it counts: whatever has as many points
+  if (y.empty()) { // it counts: whatever has as many points
     std::vector<Size> mine, theirs;
     for (AxisId r : a.reduced) mine.push_back(a.axes[static_cast<std::size_t>(r)]);
     for (AxisId r : b.reduced) theirs.push_back(b.axes[static_cast<std::size_t>(r)]);
@@ -140,7 +141,8 @@ struct Reader {
       const Program& p = lineage.program();
       const auto with = axes_at(p, w, a);
       if (a.otherwise || !with) {
-        out.refused = fmt::format("{} is read {}", p.tensor(a.tensor).name, a.otherwise ? "outside of its bounds" : "at indices that cannot be inverted");
+        out.refused = fmt::format("{} is read {}", p.tensor(a.tensor).name,
+                                  a.otherwise ? "outside of its bounds" : "at indices that cannot be inverted");
         return node;
       }
       ScalarRef value = substitute(p, w.body, *with);
@@ -154,7 +156,7 @@ struct Reader {
   }
 };
 
-}  // namespace
+} // namespace
 
 ReadThrough read_through(const Lineage& lineage, const Statement& s) {
   ReadThrough out;
@@ -166,7 +168,8 @@ ReadThrough read_through(const Lineage& lineage, const Statement& s) {
 
 Atoms atoms_of(const Statement& s, const std::set<TensorId>& statistics) {
   return Atoms([reduced = s.reduced, statistics](const Scalar& leaf) {
-    if (const AxisId* a = std::get_if<AxisId>(&leaf.leaf)) return std::find(reduced.begin(), reduced.end(), *a) != reduced.end() ? Side::stream : Side::none;
+    if (const AxisId* a = std::get_if<AxisId>(&leaf.leaf))
+      return std::find(reduced.begin(), reduced.end(), *a) != reduced.end() ? Side::stream : Side::none;
     const Access* access = std::get_if<Access>(&leaf.leaf);
     if (!access) return Side::none;
     bool runs = false, statistic = statistics.count(access->tensor) > 0;
@@ -176,7 +179,8 @@ Atoms atoms_of(const Statement& s, const std::set<TensorId>& statistics) {
     }
     if (access->otherwise) {
       for (AxisId a : reduced) runs = runs || mentions_axis(access->otherwise, a);
-      for_each_access(access->otherwise, [&](const Access& inner) { statistic = statistic || statistics.count(inner.tensor) > 0; });
+      for_each_access(access->otherwise,
+                      [&](const Access& inner) { statistic = statistic || statistics.count(inner.tensor) > 0; });
     }
     return static_cast<Side>((runs ? 1 : 0) | (statistic ? 2 : 0));
   });
@@ -192,7 +196,9 @@ Facts facts_of(const Lineage& lineage, const Statement& s) {
       const Access* a = std::get_if<Access>(&l.leaf);
       const Statement* w = a ? lineage.writer(a->tensor) : nullptr;
       if (!w || a->otherwise || depth > 8) return false;
-      if (w->reducer == Reducer::argmax || w->reducer == Reducer::argmin || w->reducer == Reducer::any || w->reducer == Reducer::all) return true;
+      if (w->reducer == Reducer::argmax || w->reducer == Reducer::argmin || w->reducer == Reducer::any ||
+          w->reducer == Reducer::all)
+        return true;
       if (w->reducer == Reducer::max && w->guard) return false;
       Facts inner;
       inner.nonnegative = [&](const Scalar& x) { return known(x, depth + 1); };
@@ -203,4 +209,4 @@ Facts facts_of(const Lineage& lineage, const Statement& s) {
   return facts;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

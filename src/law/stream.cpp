@@ -7,6 +7,7 @@
 
 #include "expr/text.h"
 #include "law/separate.h"
+#include "law/turn.h"
 
 namespace tilewright {
 
@@ -18,112 +19,12 @@ bool reads_nothing(const ScalarRef& s) {
   return !reads;
 }
 
-struct Deriver {
-  Stream out;
-  Builder build{out.program};
-  std::set<TensorId> reductions{};                           // over the axis, of the region
-  std::set<TensorId> chunked{};                              // statistics that are means
-  std::vector<ScalarRef> scales{};                           // of means: all elements by those that were seen
-  std::map<TensorId, TensorId> was{};
-  std::vector<std::pair<std::vector<Size>, TensorId>> counts{};   // by the extents that are counted
-  std::vector<StatementId> own{};                            // the region's statements along the axis
-  std::map<StatementId, std::vector<StatementId>> before{}, after{};   // what stands around a statement in a turn
+struct Deriver : Turn {
+  using Turn::Turn;
+  std::set<TensorId> chunked{};    // statistics that are means
+  std::vector<ScalarRef> scales{}; // of means: all elements by those that were seen
   std::map<StatementId, StatementId> added_for{};
   std::unique_ptr<Lineage> lineage{};
-
-  Program& p() { return out.program; }
-  Statement& at(StatementId id) { return std::get<Statement>(out.program.nodes[static_cast<std::size_t>(id)]); }
-  const std::vector<Index>& image(StatementId id) const { return out.region.image[static_cast<std::size_t>(out.region.position(id))]; }
-  const std::string& name(TensorId t) const { return out.program.tensor(t).name; }
-
-  bool along(StatementId id) const {
-    return std::any_of(image(id).begin(), image(id).end(), [&](const Index& i) { return mentions_axis(i, out.axis); });
-  }
-  bool reduces(StatementId id) {
-    return std::any_of(at(id).reduced.begin(), at(id).reduced.end(), [&](AxisId a) { return mentions_axis(image(id)[static_cast<std::size_t>(a)], out.axis); });
-  }
-
-  // ---- statements beside the region's
-
-  StatementId add(Statement s, std::vector<Index> its_image) {
-    const auto id = static_cast<StatementId>(p().nodes.size());
-    p().nodes.emplace_back(std::move(s));
-    out.region.statements.push_back(id);
-    out.region.image.push_back(std::move(its_image));
-    return id;
-  }
-
-  // A map over the parallel axes of a reduction, onto a tensor of its shape.
-  StatementId add_map(const Statement& like, const std::vector<Index>& its_image, TensorId to, const ScalarRef& body) {
-    Statement m;
-    std::vector<Index> mine;
-    for (AxisId a : parallel_axes(like)) {
-      m.axes.push_back(like.axes[static_cast<std::size_t>(a)]);
-      m.names.push_back(like.names.empty() ? fmt::format("a{}", a) : like.names[static_cast<std::size_t>(a)]);
-      mine.push_back(its_image[static_cast<std::size_t>(a)]);
-    }
-    m.out = to, m.body = body, m.label = like.label, m.place = like.place;
-    for (const Index& i : like.at) m.at.push_back(substitute(p(), i, over_dims(like)));
-    return add(std::move(m), std::move(mine));
-  }
-
-  // The axes of a reduction as those of a map over its parallel axes.
-  static std::vector<Index> over_dims(const Statement& s) {
-    std::vector<Index> with(s.axes.size(), constant_index(0));
-    AxisId next = 0;
-    for (AxisId a : parallel_axes(s)) with[static_cast<std::size_t>(a)] = axis_index(next++);
-    return with;
-  }
-
-  TensorId kept(TensorId t, StatementId first_change) {
-    const auto found = was.find(t);
-    if (found != was.end()) return found->second;
-    const Tensor& like = p().tensor(t);
-    const TensorId to = build.tensor(like.name + "_was", held_as(p(), at(first_change)), like.dims);
-    const Statement reduction = at(first_change);
-    const std::vector<Index> its_image = image(first_change);
-    std::vector<Index> point;
-    for (const Index& i : reduction.at) point.push_back(substitute(p(), i, over_dims(reduction)));
-    const StatementId copy = add_map(reduction, its_image, to, read(p(), t, point));
-    auto& list = before[first_change];
-    list.insert(list.begin(), copy);
-    out.kept.push_back({t, to, copy});
-    return was[t] = to;
-  }
-
-  StatementId writer_of(TensorId t) {
-    for (StatementId id : out.region.statements)
-      if (at(id).out == t && reduces(id)) return id;
-    return -1;
-  }
-
-  // How many elements were seen: one for all statistics over as many.
-  TensorId count_beside(StatementId id) {
-    const Statement& s = at(id);
-    std::vector<Size> extents;
-    for (AxisId r : s.reduced) extents.push_back(s.axes[static_cast<std::size_t>(r)]);
-    for (const auto& [counted, n] : counts)
-      if (counted == extents) return n;
-    Statement n;
-    std::vector<Index> its_image;
-    for (AxisId r : s.reduced) {
-      n.reduced.push_back(static_cast<AxisId>(n.axes.size()));
-      n.axes.push_back(s.axes[static_cast<std::size_t>(r)]);
-      n.names.push_back(s.names.empty() ? fmt::format("a{}", r) : s.names[static_cast<std::size_t>(r)]);
-      its_image.push_back(image(id)[static_cast<std::size_t>(r)]);
-    }
-    n.reducer = Reducer::sum, n.label = s.label, n.place = s.place;
-    const DType type = held_as(p(), s);
-    n.body = number(1, type);
-    n.out = build.tensor(name(s.out) + "_count", type, {});
-    const TensorId t = n.out;
-    const StatementId made = add(std::move(n), std::move(its_image));
-    after[id].insert(after[id].begin(), made);
-    reductions.insert(t);
-    out.state.push_back({t, made, -1, nullptr, Stream::Anchor::none, {}});
-    counts.emplace_back(extents, t);
-    return t;
-  }
 
   // ---- bodies over statistics themselves
 
@@ -137,7 +38,7 @@ struct Deriver {
       if (!w || !is_map(*w) || !lineage->carries(at(id), a.tensor)) return node;
       for (StatementId other : own)
         if (at(other).out == a.tensor) return node;
-      Statement as_if;                                     // a reader of this one map
+      Statement as_if; // a reader of this one map
       as_if.axes = at(id).axes, as_if.names = at(id).names, as_if.reduced = at(id).reduced, as_if.body = node;
       const ReadThrough seen = read_through(*lineage, as_if);
       if (!seen.refused.empty()) throw Refused{seen.refused};
@@ -147,12 +48,20 @@ struct Deriver {
 
   // ---- how a sum moves
 
-  struct Of { Statement s; ReadThrough seen; Atoms atoms; Facts facts; };
+  struct Of {
+    Statement s;
+    ReadThrough seen;
+    Atoms atoms;
+    Facts facts;
+  };
   Of looked_at(StatementId id) {
     const Statement& s = at(id);
     Of o{s, read_through(*lineage, s), atoms_of(s, {}), facts_of(*lineage, s)};
     o.atoms = atoms_of(s, o.seen.statistics);
-    o.facts.whole = [this](const ScalarRef& x) { return x->op == Op::mul && std::any_of(scales.begin(), scales.end(), [&](const ScalarRef& scale) { return equal(x->args[1], scale); }); };
+    o.facts.whole = [this](const ScalarRef& x) {
+      return x->op == Op::mul && std::any_of(scales.begin(), scales.end(),
+                                             [&](const ScalarRef& scale) { return equal(x->args[1], scale); });
+    };
     return o;
   }
 
@@ -160,11 +69,14 @@ struct Deriver {
     if (!o.seen.refused.empty()) throw Refused{o.seen.refused};
     if (o.seen.guard && static_cast<int>(o.atoms.side(o.seen.guard)) >= static_cast<int>(Side::statistic))
       throw Refused{fmt::format("the condition {} is decided by a statistic", o.facts.print(o.seen.guard))};
-    if (o.s.reducer != Reducer::sum) throw Refused{fmt::format("{} reads a statistic under {}", name(o.s.out), name_of(o.s.reducer))};
+    if (o.s.reducer != Reducer::sum)
+      throw Refused{fmt::format("{} reads a statistic under {}", name(o.s.out), name_of(o.s.reducer))};
     if (!is_float(o.s.body->dtype)) throw Refused{fmt::format("{} is no sum of floats", name(o.s.out))};
     const auto groups = separate(o.seen.body, *lineage, o.s, o.atoms, o.facts);
     if (!groups) throw Refused{groups.reason()};
-    if (groups->size() != 1) throw Refused{fmt::format("{} is a sum of {} bodies that follow different statistics: each must be summed alone", name(o.s.out), groups->size())};
+    if (groups->size() != 1)
+      throw Refused{fmt::format("{} is a sum of {} bodies that follow different statistics: each must be summed alone",
+                                name(o.s.out), groups->size())};
     return (*groups)[0];
   }
 
@@ -187,7 +99,8 @@ struct Deriver {
         const auto sums = statistics_in(o.atoms.value(a), o);
         if (sums.size() != 1) continue;
         const StatementId w = writer_of(*sums.begin());
-        if (w >= 0 && at(w).reducer == Reducer::sum && !at(w).guard && !reads_nothing(at(w).body)) chunked.insert(*sums.begin());
+        if (w >= 0 && at(w).reducer == Reducer::sum && !at(w).guard && !reads_nothing(at(w).body))
+          chunked.insert(*sums.begin());
       }
     }
     for (TensorId t : chunked) {
@@ -200,7 +113,9 @@ struct Deriver {
       scales.push_back(scale);
       for (StatementId id : own) {
         auto scaled = [&](const ScalarRef& node) {
-          return node->op == Op::read && std::get<Access>(node->leaf).tensor == t ? binary(Op::mul, cast(node, type), scale) : node;
+          return node->op == Op::read && std::get<Access>(node->leaf).tensor == t
+                     ? binary(Op::mul, cast(node, type), scale)
+                     : node;
         };
         Statement& s = at(id);
         s.body = rewrite(s.body, scaled);
@@ -272,8 +187,10 @@ struct Deriver {
       s.axes.push_back(o.s.axes[static_cast<std::size_t>(a)]);
       s.names.push_back(o.s.names.empty() ? fmt::format("a{}", a) : o.s.names[static_cast<std::size_t>(a)]);
       its_image.push_back(image(me)[static_cast<std::size_t>(a)]);
-      if (sums) s.reduced.push_back(mine);
-      else s.at.push_back(axis_index(mine)), dims.push_back(s.axes.back());
+      if (sums)
+        s.reduced.push_back(mine);
+      else
+        s.at.push_back(axis_index(mine)), dims.push_back(s.axes.back());
     }
     s.reducer = Reducer::sum, s.label = o.s.label, s.place = o.s.place;
     s.body = substitute(p(), body, with);
@@ -333,7 +250,8 @@ struct Deriver {
     for (const auto& [a, power] : g.factors) moves.factors[a] += power, moves.factors[was_of(a)] -= power;
     for (const Monomial& m : g.exponent) {
       Monomial earlier{-m.coefficient, {}};
-      for (const auto& [a, power] : m.factors) earlier.factors[o.atoms.side(a) == Side::statistic ? was_of(a) : a] = power;
+      for (const auto& [a, power] : m.factors)
+        earlier.factors[o.atoms.side(a) == Side::statistic ? was_of(a) : a] = power;
       moves.exponent.push_back(m);
       moves.exponent.push_back(earlier);
     }
@@ -346,19 +264,22 @@ struct Deriver {
       StatementId sum = id;
       if (!itself) {
         const Form f = product(d.body, whole);
-        if (const auto found = sibling(o, id, f)) sum = found->first, scale = found->second;
-        else sum = add_sum(o, id, f, scale);
+        if (const auto found = sibling(o, id, f))
+          sum = found->first, scale = found->second;
+        else
+          sum = add_sum(o, id, f, scale);
       }
       ScalarRef value = sum_before(o, id, sum);
       for (std::size_t i = 0; i < d.powers.size(); ++i) {
         const ScalarRef now = o.atoms.value(g.anchors[i]);
-        for (int k = 0; k < d.powers[i]; ++k) value = binary(Op::mul, value, placed(binary(Op::sub, now, before_the_turn(now))));
+        for (int k = 0; k < d.powers[i]; ++k)
+          value = binary(Op::mul, value, placed(binary(Op::sub, now, before_the_turn(now))));
         scale /= std::tgamma(d.powers[i] + 1.0);
       }
       if (scale != 1) value = binary(Op::mul, value, number(scale, type));
       total = total ? binary(Op::add, total, value) : value;
     }
-    const bool scaled = factor && total->op == Op::read;     // by statistics alone: the derivatives have no part in it
+    const bool scaled = factor && total->op == Op::read; // by statistics alone: the derivatives have no part in it
     if (factor) total = binary(Op::mul, total, factor);
     store(o, id, g, total, scaled ? factor : nullptr);
   }
@@ -429,7 +350,8 @@ struct Deriver {
       ScalarRef by = empty ? select(empty, number(0, type), factor) : factor;
       if (unmoved) by = select(unmoved, number(1, type), by);
       by = scale(o, id, by);
-      body = select(binary(Op::eq, by, number(0, type)), number(0, type), binary(Op::mul, itself, by));   // also where it is NaN
+      body = select(binary(Op::eq, by, number(0, type)), number(0, type),
+                    binary(Op::mul, itself, by)); // also where it is NaN
     } else {
       if (empty) body = select(empty, number(0, type), body);
       if (unmoved) body = select(unmoved, itself, body);
@@ -440,7 +362,9 @@ struct Deriver {
       if (st.reduction == id) {
         st.corrected = map, st.moved = moved;
         st.statistics.assign(followed.begin(), followed.end());
-        st.anchor = std::any_of(followed.begin(), followed.end(), [&](TensorId t) { return chunked.count(t) > 0; }) ? Stream::Anchor::chunk : Stream::Anchor::running;
+        st.anchor = std::any_of(followed.begin(), followed.end(), [&](TensorId t) { return chunked.count(t) > 0; })
+                        ? Stream::Anchor::chunk
+                        : Stream::Anchor::running;
       }
   }
 
@@ -450,11 +374,13 @@ struct Deriver {
     for (StatementId id : own) {
       const Statement& s = at(id);
       for (AxisId a : s.reduced)
-        if (const Index& i = image(id)[static_cast<std::size_t>(a)]; mentions_axis(i, out.axis) && plain_axis(i) != out.axis)
+        if (const Index& i = image(id)[static_cast<std::size_t>(a)];
+            mentions_axis(i, out.axis) && plain_axis(i) != out.axis)
           throw Refused{fmt::format("{} reduces a window", name(s.out))};
       const bool stored = std::find(bound.outputs.begin(), bound.outputs.end(), s.out) != bound.outputs.end();
       if (!reduces(id) && stored && carries_any(id))
-        throw Refused{fmt::format("{} keeps {} and needs statistics over it", name(s.out), out.region.names[static_cast<std::size_t>(out.axis)])};
+        throw Refused{fmt::format("{} keeps {} and needs statistics over it", name(s.out),
+                                  out.region.names[static_cast<std::size_t>(out.axis)])};
     }
   }
 
@@ -468,7 +394,8 @@ struct Deriver {
     for (const Stream::Kept& k : out.kept) held.insert(k.statistic);
     for (TensorId t : held)
       if (p().tensor(t).dtype != held_as(p(), at(writer_of(t))))
-        throw Refused{fmt::format("{} is {}, and would be rounded in every turn", name(t), name_of(p().tensor(t).dtype))};
+        throw Refused{
+            fmt::format("{} is {}, and would be rounded in every turn", name(t), name_of(p().tensor(t).dtype))};
   }
 
   bool carries_any(StatementId id) {
@@ -504,7 +431,7 @@ struct Deriver {
     lineage = std::make_unique<Lineage>(p(), out.region.statements, reductions);
     find_means();
     lineage = std::make_unique<Lineage>(p(), out.region.statements, reductions);
-    for (std::size_t i = 0; i < out.state.size(); ++i) follow(out.state[i].reduction);      // grows as derivatives are added
+    for (std::size_t i = 0; i < out.state.size(); ++i) follow(out.state[i].reduction); // grows as derivatives are added
     check_types();
     std::set<StatementId> done;
     order(own, done);
@@ -516,23 +443,29 @@ struct Deriver {
       if (behind) looped.insert(at(id).out);
       if (!in_turn) (behind ? out.finish : out.ahead).push_back(id);
     }
-    std::sort(out.state.begin(), out.state.end(), [&](const Stream::State& a, const Stream::State& b) { return position(a.reduction) < position(b.reduction); });
+    std::sort(out.state.begin(), out.state.end(), [&](const Stream::State& a, const Stream::State& b) {
+      return position(a.reduction) < position(b.reduction);
+    });
     fix_boundary_again(bound);
   }
 
-  std::ptrdiff_t position(StatementId id) const { return std::find(out.turn.begin(), out.turn.end(), id) - out.turn.begin(); }
+  std::ptrdiff_t position(StatementId id) const {
+    return std::find(out.turn.begin(), out.turn.end(), id) - out.turn.begin();
+  }
 
   void fix_boundary_again(Boundary bound) {
     for (StatementId id : out.region.statements) {
       const TensorId t = at(id).out;
-      const auto known = [&](const std::vector<TensorId>& list) { return std::find(list.begin(), list.end(), t) != list.end(); };
+      const auto known = [&](const std::vector<TensorId>& list) {
+        return std::find(list.begin(), list.end(), t) != list.end();
+      };
       if (!known(bound.inner) && !known(bound.outputs)) bound.inner.push_back(t);
     }
     out.region.bound = std::move(bound);
   }
 };
 
-}  // namespace
+} // namespace
 
 const Stream::State* Stream::state_of(TensorId t) const {
   for (const State& s : state)
@@ -541,7 +474,7 @@ const Stream::State* Stream::state_of(TensorId t) const {
 }
 
 Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
-  Deriver d{Stream{p, r, axis, {}, {}, {}, {}, {}, {}}};
+  Deriver d(Stream{p, r, axis, {}, {}, {}, {}, {}, {}});
   try {
     d.run();
   } catch (const Refused& refused) {
@@ -551,17 +484,20 @@ Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
 }
 
 bool needs_stream(const Program& p, const Region& r, RegionAxis axis) {
-  std::set<TensorId> early;                                  // made of what is reduced over the axis
+  std::set<TensorId> early; // made of what is reduced over the axis
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = *p.statement(r.statements[i]);
-    const bool along = std::any_of(r.image[i].begin(), r.image[i].end(), [&](const Index& x) { return mentions_axis(x, axis); });
+    const bool along =
+        std::any_of(r.image[i].begin(), r.image[i].end(), [&](const Index& x) { return mentions_axis(x, axis); });
     bool reads = false;
     for_each_access(s, [&](const Access& a) { reads = reads || early.count(a.tensor) > 0; });
     if (along && reads) return true;
-    const bool reduces = std::any_of(s.reduced.begin(), s.reduced.end(), [&](AxisId a) { return mentions_axis(r.image[i][static_cast<std::size_t>(a)], axis); });
+    const bool reduces = std::any_of(s.reduced.begin(), s.reduced.end(), [&](AxisId a) {
+      return mentions_axis(r.image[i][static_cast<std::size_t>(a)], axis);
+    });
     if (reduces || reads) early.insert(s.out);
   }
   return false;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

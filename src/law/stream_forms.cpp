@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "law/gathers.h"
 #include "law/separate.h"
 #include "normal/masks.h"
 #include "normal/passes.h"
@@ -22,11 +23,11 @@ struct Former {
   Program& p;
   Builder& build;
   const Lineage& lineage;
-  const Statement& s;                    // of the program, which gets no new statements meanwhile
+  const Statement& s; // of the program, which gets no new statements meanwhile
   ReadThrough seen{};
   std::vector<Statement> made{};
   std::string refused{};
-  bool exponentials = false;             // others stay
+  bool exponentials = false; // others stay
 
   Atoms atoms = atoms_of(s, {});
   Facts facts = facts_of(lineage, s);
@@ -34,11 +35,16 @@ struct Former {
   bool reduced(AxisId a) const { return std::find(s.reduced.begin(), s.reduced.end(), a) != s.reduced.end(); }
   DType held() const { return held_as(p, s); }
   const std::string& name() const { return p.tensor(s.out).name; }
-  std::string axis_name(AxisId a) const { return s.names.empty() ? fmt::format("a{}", a) : s.names[static_cast<std::size_t>(a)]; }
+  std::string axis_name(AxisId a) const {
+    return s.names.empty() ? fmt::format("a{}", a) : s.names[static_cast<std::size_t>(a)];
+  }
 
   // ---- statements over some of the reduction's axes
 
-  struct Placed { Statement statement; ScalarRef value; };       // value: a read of it over the axes of the reduction
+  struct Placed {
+    Statement statement;
+    ScalarRef value;
+  }; // value: a read of it over the axes of the reduction
 
   // The axes of `s` that are mentioned, and all reduced ones where it reduces.
   Placed placed(const ScalarRef& body, const ScalarRef& guard, Reducer reducer, DType type, const std::string& hint) {
@@ -75,15 +81,15 @@ struct Former {
   // A statement of the program or of those just made that says the same.
   TensorId find(const Statement& t, DType type) const {
     auto says_it = [&](const Statement& o) {
-      return o.axes == t.axes && o.reduced == t.reduced && o.reducer == t.reducer && equal(o.body, t.body) && equal(o.guard, t.guard) && o.at == t.at &&
-             p.tensor(o.out).dtype == type;
+      return o.axes == t.axes && o.reduced == t.reduced && o.reducer == t.reducer && equal(o.body, t.body) &&
+             equal(o.guard, t.guard) && o.at == t.at && p.tensor(o.out).dtype == type;
     };
     for (const Statement& o : made)
       if (says_it(o)) return o.out;
     for (const auto& node : p.nodes) {
       const Statement* o = std::get_if<Statement>(&node);
       if (!o) continue;
-      if (o->out == s.out) return -1;                       // what comes later is not there yet
+      if (o->out == s.out) return -1; // what comes later is not there yet
       if (says_it(*o)) return o->out;
     }
     return -1;
@@ -91,7 +97,12 @@ struct Former {
 
   // ---- sums
 
-  struct Common { Factors factors; std::vector<Monomial> exponent; std::vector<AtomId> conditions; Form rest; };
+  struct Common {
+    Factors factors;
+    std::vector<Monomial> exponent;
+    std::vector<AtomId> conditions;
+    Form rest;
+  };
 
   // What all terms share, and the sum that is left.
   Common common(const Form& f) const {
@@ -139,7 +150,8 @@ struct Former {
     return nullptr;
   }
 
-  // The sum of a form: its computed part as a map of its own where it would be computed again along axes that it does not have.
+  // The sum of a form: its computed part as a map of its own where it would be computed again along axes that it does
+  // not have.
   ScalarRef sum_of(Form f, const std::vector<Monomial>& exponent, const std::string& hint) {
     for (FormTerm& t : f) t = product(Form{t}, Form{{1, {}, exponent, {}}})[0];
     const double lead = f[0].coefficient;
@@ -150,17 +162,20 @@ struct Former {
       if (is_operand(a, power)) operands[a] = power;
     for (const auto& [a, power] : operands) c.factors.erase(a);
     Form computed = product(c.rest, Form{{1, c.factors, c.exponent, c.conditions}});
-    const bool trivial = computed.size() == 1 && computed[0].factors.empty() && computed[0].exponent.empty() && computed[0].conditions.empty() && computed[0].coefficient == 1;
+    const bool trivial = computed.size() == 1 && computed[0].factors.empty() && computed[0].exponent.empty() &&
+                         computed[0].conditions.empty() && computed[0].coefficient == 1;
     ScalarRef body, guard = seen.guard;
     if (!trivial) {
-      auto value_of = [&] {                                                     // what is common, times the rest
+      auto value_of = [&] { // what is common, times the rest
         if (c.rest.size() == 1) return scalar_of(without_conditions(computed, c.conditions), atoms, held());
         const ScalarRef rest = scalar_of(c.rest, atoms, held());
-        return c.factors.empty() && c.exponent.empty() ? rest : binary(Op::mul, scalar_of(FormTerm{1, c.factors, c.exponent, {}}, atoms, held()), rest);
+        return c.factors.empty() && c.exponent.empty()
+                   ? rest
+                   : binary(Op::mul, scalar_of(FormTerm{1, c.factors, c.exponent, {}}, atoms, held()), rest);
       };
       ScalarRef value = value_of(), when = condition_of(c.conditions, atoms);
       const std::vector<AxisId> axes = axes_in(value, when);
-      for (auto i = operands.begin(); i != operands.end();) {                   // what runs along no further axis goes with it
+      for (auto i = operands.begin(); i != operands.end();) { // what runs along no further axis goes with it
         const bool merges = within_axes(atoms.value(i->first), axes, s.axes.size());
         if (merges) computed = product(computed, Form{{1, {*i}, {}, {}}}), c.factors.insert(*i);
         i = merges ? operands.erase(i) : std::next(i);
@@ -181,14 +196,19 @@ struct Former {
     return f.size() == 1 && lead != 1 ? binary(Op::mul, value, number(lead, held())) : value;
   }
 
-  // Of three operands one goes into another that has its axes, so that a product of two is left: into known weights, if it is one.
+  // Of three operands one goes into another that has its axes, so that a product of two is left: into known weights, if
+  // it is one.
   ScalarRef paired(Factors& operands, const std::string& hint) {
     auto known = [&](AtomId a) { return p.tensor(std::get<Access>(atoms.value(a)->leaf).tensor).kind == Kind::weight; };
     for (const bool weights : {true, false})
       for (const auto& [a, power] : operands)
         for (const auto& [b, other] : operands) {
-          if (a == b || (weights && !(known(a) && known(b))) || !within_axes(atoms.value(a), axes_in(atoms.value(b)), s.axes.size())) continue;
-          const ScalarRef value = placed(binary(Op::mul, atoms.value(b), atoms.value(a)), nullptr, Reducer::none, held(), hint + "_factor").value;
+          if (a == b || (weights && !(known(a) && known(b))) ||
+              !within_axes(atoms.value(a), axes_in(atoms.value(b)), s.axes.size()))
+            continue;
+          const ScalarRef value =
+              placed(binary(Op::mul, atoms.value(b), atoms.value(a)), nullptr, Reducer::none, held(), hint + "_factor")
+                  .value;
           const AtomId first = a, second = b;
           operands.erase(first), operands.erase(second);
           return value;
@@ -221,9 +241,14 @@ struct Former {
     if (!separated) return refused = separated.reason(), false;
     const auto& groups = *separated;
     if (groups.empty()) return refused = "the body is 0", false;
-    auto stays = [](const Group& g) { return std::any_of(g.inside.begin(), g.inside.end(), [](const FormTerm& t) { return !t.exponent.empty(); }); };
-    if (groups.size() == 1 && groups[0].factors.empty() && (groups[0].exponent.empty() || stays(groups[0]))) return false;
-    if (exponentials && std::none_of(groups.begin(), groups.end(), [&](const Group& g) { return stays(g) && !g.exponent.empty(); })) return false;
+    auto stays = [](const Group& g) {
+      return std::any_of(g.inside.begin(), g.inside.end(), [](const FormTerm& t) { return !t.exponent.empty(); });
+    };
+    if (groups.size() == 1 && groups[0].factors.empty() && (groups[0].exponent.empty() || stays(groups[0])))
+      return false;
+    if (exponentials &&
+        std::none_of(groups.begin(), groups.end(), [&](const Group& g) { return stays(g) && !g.exponent.empty(); }))
+      return false;
     ScalarRef total;
     int part = 0;
     bool divides = false;
@@ -233,8 +258,10 @@ struct Former {
       FormTerm factor{1, g.factors, stays(g) ? std::vector<Monomial>{} : g.exponent, {}};
       divides = divides || !factor.exponent.empty();
       Factors above, below;
-      for (const auto& [a, power] : factor.factors) (power > 0 ? above : below)[a] = std::abs(power), divides = divides || power < 0;
-      if (!above.empty() || !factor.exponent.empty()) value = binary(Op::mul, value, scalar_of(FormTerm{1, above, factor.exponent, {}}, atoms, held()));
+      for (const auto& [a, power] : factor.factors)
+        (power > 0 ? above : below)[a] = std::abs(power), divides = divides || power < 0;
+      if (!above.empty() || !factor.exponent.empty())
+        value = binary(Op::mul, value, scalar_of(FormTerm{1, above, factor.exponent, {}}, atoms, held()));
       if (!below.empty()) value = binary(Op::div, value, scalar_of(below, 1, atoms, held()));
       total = total ? binary(Op::add, total, value) : value;
     }
@@ -280,23 +307,33 @@ struct Former {
       FormTerm outer{1, {}, {}, {}}, inner{t.coefficient, {}, {}, t.conditions};
       for (const auto& [a, power] : t.factors) (atoms.side(a) == Side::statistic ? outer : inner).factors[a] = power;
       for (const Monomial& m : t.exponent) {
-        const bool statistic = std::any_of(m.factors.begin(), m.factors.end(), [&](const auto& f) { return atoms.side(f.first) == Side::statistic; });
+        const bool statistic = std::any_of(m.factors.begin(), m.factors.end(),
+                                           [&](const auto& f) { return atoms.side(f.first) == Side::statistic; });
         (statistic ? outer : inner).exponent.push_back(m);
       }
-      const bool runs = !inner.exponent.empty() || std::any_of(inner.factors.begin(), inner.factors.end(), [&](const auto& f) { return atoms.side(f.first) == Side::stream; });
+      const bool runs =
+          !inner.exponent.empty() || std::any_of(inner.factors.begin(), inner.factors.end(),
+                                                 [&](const auto& f) { return atoms.side(f.first) == Side::stream; });
       if (!runs && inner.conditions.empty()) {
         shift.push_back(t);
         continue;
       }
-      if (!inside.empty() && !same_but_for_coefficient(scale, outer)) return refused = fmt::format("the terms of {} are scaled by different statistics", facts.print(seen.body)), false;
+      if (!inside.empty() && !same_but_for_coefficient(scale, outer))
+        return refused = fmt::format("the terms of {} are scaled by different statistics", facts.print(seen.body)),
+               false;
       scale = outer;
       inside.push_back(inner);
     }
     if (inside.empty()) return refused = "the body runs along no reduced axis", false;
     for (const auto& [a, power] : scale.factors)
-      if (std::fmod(power, 2) != 0 && !nonnegative(atoms.value(a), facts)) return refused = fmt::format("{} may be negative, and the {} turn", facts.print(atoms.value(a)), name_of(s.reducer)), false;
-    const bool logarithmic = inside.size() == 1 && inside[0].factors.empty() && inside[0].coefficient > 0 && !inside[0].exponent.empty() && inside[0].conditions.empty();
-    const ScalarRef body = logarithmic ? scalar_of(inside[0].exponent, atoms, held()) : scalar_of(inside, atoms, held());
+      if (std::fmod(power, 2) != 0 && !nonnegative(atoms.value(a), facts))
+        return refused =
+                   fmt::format("{} may be negative, and the {} turn", facts.print(atoms.value(a)), name_of(s.reducer)),
+               false;
+    const bool logarithmic = inside.size() == 1 && inside[0].factors.empty() && inside[0].coefficient > 0 &&
+                             !inside[0].exponent.empty() && inside[0].conditions.empty();
+    const ScalarRef body =
+        logarithmic ? scalar_of(inside[0].exponent, atoms, held()) : scalar_of(inside, atoms, held());
     if (is_pair(s.reducer)) {
       Statement t = s;
       t.body = body, t.guard = seen.guard;
@@ -305,12 +342,15 @@ struct Former {
     }
     ScalarRef value = placed(body, seen.guard, s.reducer, held(), name() + "_1").value;
     if (logarithmic) {
-      for (const Monomial& m : scale.exponent) value = binary(m.coefficient < 0 ? Op::sub : Op::add, value, scalar_of(m.factors, std::abs(m.coefficient), atoms, held()));
+      for (const Monomial& m : scale.exponent)
+        value = binary(m.coefficient < 0 ? Op::sub : Op::add, value,
+                       scalar_of(m.factors, std::abs(m.coefficient), atoms, held()));
       value = unary(Op::exp, value);
       scale.exponent.clear();
       if (inside[0].coefficient != 1) value = binary(Op::mul, value, number(inside[0].coefficient, held()));
     }
-    if (!scale.factors.empty() || !scale.exponent.empty()) value = binary(Op::mul, value, scalar_of(scale, atoms, held()));
+    if (!scale.factors.empty() || !scale.exponent.empty())
+      value = binary(Op::mul, value, scalar_of(scale, atoms, held()));
     if (!shift.empty()) value = binary(Op::add, value, scalar_of(shift, atoms, held()));
     finish(value);
     return true;
@@ -323,7 +363,8 @@ struct Former {
     atoms = atoms_of(s, seen.statistics);
     if (seen.guard && static_cast<int>(atoms.side(seen.guard)) >= static_cast<int>(Side::statistic))
       return refused = fmt::format("the condition {} is decided by a statistic", facts.print(seen.guard)), false;
-    if (!is_float(s.body->dtype) || !is_float(compute_type(seen.body->dtype))) return refused = fmt::format("{} is no sum of floats", facts.print(seen.body)), false;
+    if (!is_float(s.body->dtype) || !is_float(compute_type(seen.body->dtype)))
+      return refused = fmt::format("{} is no sum of floats", facts.print(seen.body)), false;
     if (s.reducer == Reducer::sum) return sum_form();
     if ((is_extreme(s.reducer) || is_pair(s.reducer)) && !exponentials) return extreme_form();
     if (exponentials) return false;
@@ -331,92 +372,8 @@ struct Former {
   }
 };
 
-// ---- gathers
-
-// An element picked by a tensor along an axis that other statements reduce is the sum of the one element whose index is that.
-struct Gathers {
-  Program& p;
-  Builder& build;
-
-  std::optional<std::size_t> gathered(const Access& a) const {
-    std::optional<std::size_t> dim;
-    for (std::size_t d = 0; d < a.at.size(); ++d) {
-      if (plain_axis(a.at[d])) continue;
-      const bool one = a.at[d].terms.size() == 1 && a.at[d].offset == Size(0) && a.at[d].div == Size(1) && a.at[d].mod == Size(0) && a.at[d].terms[0].coefficient == Size(1) &&
-                       std::holds_alternative<std::shared_ptr<const Access>>(a.at[d].terms[0].of);
-      if (!one || dim) return std::nullopt;
-      dim = d;
-    }
-    return dim;
-  }
-
-  bool reduced_elsewhere(TensorId t, std::size_t dim) const {
-    bool found = false;
-    for (const auto& node : p.nodes) {
-      const Statement* s = std::get_if<Statement>(&node);
-      if (!s || s->reduced.empty()) continue;
-      for_each_access(*s, [&](const Access& a) {
-        const auto axis = a.tensor == t && dim < a.at.size() ? plain_axis(a.at[dim]) : std::nullopt;
-        found = found || (axis && std::find(s->reduced.begin(), s->reduced.end(), *axis) != s->reduced.end());
-      });
-    }
-    return found;
-  }
-
-  std::optional<Statement> replaced(Statement& s) {
-    std::optional<Statement> pick;
-    s.body = rewrite(s.body, [&](const ScalarRef& node) -> ScalarRef {
-      if (node->op != Op::read || pick) return node;
-      const Access& a = std::get<Access>(node->leaf);
-      const Tensor& t = p.tensor(a.tensor);
-      const auto dim = gathered(a);
-      if (!dim || a.otherwise || t.kind != Kind::intermediate || !is_float(t.dtype) || !reduced_elsewhere(a.tensor, *dim)) return node;
-      if (std::find(p.outputs.begin(), p.outputs.end(), a.tensor) != p.outputs.end()) return node;
-      Statement sum;
-      std::vector<Index> at, read_at;
-      std::vector<Size> dims;
-      std::vector<Index> with(s.axes.size(), constant_index(0));
-      for (AxisId x = 0; x < static_cast<AxisId>(s.axes.size()); ++x) {
-        if (!mentions_axis(node, x)) continue;
-        with[static_cast<std::size_t>(x)] = axis_index(static_cast<AxisId>(sum.axes.size()));
-        sum.at.push_back(with[static_cast<std::size_t>(x)]);
-        read_at.push_back(axis_index(x));
-        sum.axes.push_back(s.axes[static_cast<std::size_t>(x)]);
-        dims.push_back(sum.axes.back());
-        sum.names.push_back(s.names.empty() ? fmt::format("a{}", x) : s.names[static_cast<std::size_t>(x)]);
-      }
-      const AxisId v = static_cast<AxisId>(sum.axes.size());
-      sum.axes.push_back(t.dims[*dim]), sum.names.push_back("v"), sum.reduced = {v}, sum.reducer = Reducer::sum;
-      for (std::size_t d = 0; d < a.at.size(); ++d) at.push_back(d == *dim ? axis_index(v) : substitute(p, a.at[d], with));
-      const auto& which = std::get<std::shared_ptr<const Access>>(a.at[*dim].terms[0].of);
-      const ScalarRef wanted = substitute(p, read(p, which->tensor, which->at, which->otherwise), with);
-      sum.body = read(p, a.tensor, at);
-      sum.guard = binary(Op::eq, axis_value(v, DType::i64), cast(wanted, DType::i64));
-      sum.out = build.tensor(p.tensor(s.out).name + "_picked", compute_type(t.dtype), dims);
-      sum.label = s.label, sum.place = s.place;
-      const ScalarRef value = read(p, sum.out, read_at);
-      pick = std::move(sum);
-      return compute_type(t.dtype) == t.dtype ? value : cast(value, t.dtype);
-    });
-    return pick;
-  }
-};
-
-void gathers_as_sums(Program& p) {
-  Builder build(p);
-  Gathers g{p, build};
-  for (std::size_t n = 0; n < p.nodes.size(); ++n)
-    if (Statement* s = std::get_if<Statement>(&p.nodes[n])) {
-      Statement copy = *s;
-      while (auto pick = g.replaced(copy)) {
-        p.nodes[n] = copy;
-        p.nodes.insert(p.nodes.begin() + static_cast<std::ptrdiff_t>(n++), std::move(*pick));
-      }
-    }
-}
-
-// Sums and extremes that others follow, or that follow others, are held as they are accumulated; what they are declared as, a map
-// behind them rounds to.
+// Sums and extremes that others follow, or that follow others, are held as they are accumulated; what they are declared
+// as, a map behind them rounds to.
 void widen_states(Program& p) {
   std::set<TensorId> states;
   const Lineage lineage(p);
@@ -432,7 +389,8 @@ void widen_states(Program& p) {
   decltype(p.nodes) nodes;
   for (auto& node : p.nodes) {
     const Statement* s = std::get_if<Statement>(&node);
-    if (!s || s->reduced.empty() || is_pair(s->reducer) || !states.count(s->out) || held_as(p, *s) == p.tensor(s->out).dtype) {
+    if (!s || s->reduced.empty() || is_pair(s->reducer) || !states.count(s->out) ||
+        held_as(p, *s) == p.tensor(s->out).dtype) {
       nodes.push_back(std::move(node));
       continue;
     }
@@ -443,27 +401,31 @@ void widen_states(Program& p) {
   p.nodes = std::move(nodes);
 }
 
-// What keeps an axis that it needs statistics over ends no loop: softmax alone. Told for results that leave the program.
+// What keeps an axis that it needs statistics over ends no loop: a map of them alone. Told for results that leave the
+// program.
 void tell_kept(const Program& p, std::vector<StreamRefusal>& refusals) {
   const Lineage lineage(p);
-  std::deque<Statement> reduced;                             // the lineage knows statements by where they are
+  std::deque<Statement> reduced; // the lineage knows statements by where they are
   for (TensorId t : p.outputs) {
     const Statement* s = lineage.writer(t);
     if (!s || !is_map(*s)) continue;
     for (AxisId a = 0; a < static_cast<AxisId>(s->axes.size()); ++a) {
-      Statement& as_if = reduced.emplace_back(*s);           // were it reduced along the axis, would it read a statistic?
+      Statement& as_if = reduced.emplace_back(*s); // were it reduced along the axis, would it read a statistic?
       as_if.reduced = {a}, as_if.reducer = Reducer::sum;
       auto seen = read_through(lineage, as_if);
-      std::erase_if(seen.statistics, [&](TensorId x) { return lineage.elements(*lineage.writer(x)).empty(); });   // counts
+      std::erase_if(seen.statistics,
+                    [&](TensorId x) { return lineage.elements(*lineage.writer(x)).empty(); }); // counts
       if (seen.statistics.empty() || !seen.refused.empty()) continue;
       const std::string axis = s->names.empty() ? fmt::format("a{}", a) : s->names[static_cast<std::size_t>(a)];
-      refusals.push_back({p.tensor(t).name, axis, fmt::format("{} keeps {} and needs {}, which is known only behind it; followed by a contraction over {} it would stream",
-                                                              p.tensor(t).name, axis, p.tensor(*seen.statistics.begin()).name, axis)});
+      refusals.push_back({p.tensor(t).name, axis,
+                          fmt::format("{} keeps {} and needs {}, which is known only behind it; followed by a "
+                                      "contraction over {} it would stream",
+                                      p.tensor(t).name, axis, p.tensor(*seen.statistics.begin()).name, axis)});
     }
   }
 }
 
-}  // namespace
+} // namespace
 
 Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, bool exponentials) {
   gathers_as_sums(p);
@@ -480,7 +442,8 @@ Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, bool expon
       refusals->push_back({former.name(), former.axis_name(s->reduced[0]), former.refused});
     if (!formed) continue;
     p.nodes.erase(p.nodes.begin() + static_cast<std::ptrdiff_t>(n));
-    p.nodes.insert(p.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::make_move_iterator(former.made.begin()), std::make_move_iterator(former.made.end()));
+    p.nodes.insert(p.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::make_move_iterator(former.made.begin()),
+                   std::make_move_iterator(former.made.end()));
     n += former.made.size() - 1;
     lineage = std::make_unique<Lineage>(p);
   }
@@ -489,4 +452,4 @@ Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, bool expon
   return p;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

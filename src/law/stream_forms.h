@@ -7,7 +7,7 @@
 //
 // The program stays the same over the reals. A factor of statistics is taken out of the sum and multiplied in behind it (a fixed
 // anchor); what bounds an exponential stays, and so does what elements are compared with: stream.h says how the sum follows them.
-// What cannot be written so keeps its form, and the reason is told: a bare softmax keeps its axis, tanh(S - m) is no product.
+// What cannot be written so keeps its form, and the reason is told: exp(S - m) / Z, not summed, keeps its axis; tanh(S - m) is no product.
 #pragma once
 #include "expr/program.h"
 

@@ -13,7 +13,7 @@ namespace {
 
 struct Speller {
   const Stream& s;
-  Program p{s.program};                                       // tensors are renamed in it
+  Program p{s.program}; // tensors are renamed in it
 
   const Statement& at(StatementId id) const { return *s.program.statement(id); }
   const std::string& name(TensorId t) const { return s.program.tensor(t).name; }
@@ -54,11 +54,12 @@ struct Speller {
   }
 
   std::string moved(const Stream::State& st) const {
-    return st.corrected < 0 ? p.tensor(st.tensor).name + shape(at(st.reduction)) : print(p, st.moved, dim_names(at(st.reduction)));
+    return st.corrected < 0 ? p.tensor(st.tensor).name + shape(at(st.reduction))
+                            : print(p, st.moved, dim_names(at(st.reduction)));
   }
 
   std::string share(const Statement& st) const {
-    std::string text = print(p, st);                          // "O[q d] : f32 = sum[x] ..."
+    std::string text = print(p, st); // "O[q d] : f32 = sum[x] ..."
     return text.substr(text.find(" = ") + 3);
   }
 
@@ -67,9 +68,11 @@ struct Speller {
     t.axis = s.region.names[static_cast<std::size_t>(s.axis)];
     for (const Stream::State& st : s.state) {
       const Statement& r = at(st.reduction);
-      std::string line = fmt::format("{}{} : {}", name(st.tensor), shape(r), name_of(s.program.tensor(st.tensor).dtype));
+      std::string line =
+          fmt::format("{}{} : {}", name(st.tensor), shape(r), name_of(s.program.tensor(st.tensor).dtype));
       if (st.anchor != Stream::Anchor::none) {
-        line += st.anchor == Stream::Anchor::chunk ? ", at the mean of what was seen (chunk): " : ", at the value so far (running): ";
+        line += st.anchor == Stream::Anchor::chunk ? ", at the mean of what was seen (chunk): "
+                                                   : ", at the value so far (running): ";
         for (std::size_t i = 0; i < st.statistics.size(); ++i) line += (i ? ", " : "") + name(st.statistics[i]);
       }
       t.state.push_back(line);
@@ -77,12 +80,16 @@ struct Speller {
     }
     for (StatementId id : s.turn) {
       const Statement& st = at(id);
-      if (std::find(s.scales.begin(), s.scales.end(), id) != s.scales.end()) continue;     // spelled out where they are used
-      const auto state = std::find_if(s.state.begin(), s.state.end(), [&](const Stream::State& x) { return x.reduction == id; });
+      if (std::find(s.scales.begin(), s.scales.end(), id) != s.scales.end())
+        continue; // spelled out where they are used
+      const auto state =
+          std::find_if(s.state.begin(), s.state.end(), [&](const Stream::State& x) { return x.reduction == id; });
       if (state != s.state.end()) {
         const std::string own = name(st.out) + shape(st);
         t.step.push_back(fmt::format("{} = {}", own, joined(st.reducer, own, share(st))));
-      } else if (const auto moves = std::find_if(s.state.begin(), s.state.end(), [&](const Stream::State& x) { return x.corrected == id; }); moves != s.state.end()) {
+      } else if (const auto moves = std::find_if(s.state.begin(), s.state.end(),
+                                                 [&](const Stream::State& x) { return x.corrected == id; });
+                 moves != s.state.end()) {
         t.step.push_back(fmt::format("{}{} = {}", name(st.out), shape(at(moves->reduction)), moved(*moves)));
       } else {
         t.step.push_back(print(s.program, st));
@@ -104,7 +111,8 @@ struct Speller {
         for (const Stream::Kept& k : s.kept) spelling(k.was) = of + name(k.statistic);
         // A sum that is read is the side's own; a statistic that is followed is the new one.
         for (const Stream::State& x : s.state)
-          if (std::find(st.statistics.begin(), st.statistics.end(), x.tensor) == st.statistics.end()) spelling(x.tensor) = of + name(x.tensor);
+          if (std::find(st.statistics.begin(), st.statistics.end(), x.tensor) == st.statistics.end())
+            spelling(x.tensor) = of + name(x.tensor);
         sides[side] = plain(moved(st));
       }
       t.merge.push_back(fmt::format("{}{} = {}", name(st.tensor), shape(r), joined(r.reducer, sides[0], sides[1])));
@@ -118,7 +126,7 @@ struct Speller {
   }
 };
 
-}  // namespace
+} // namespace
 
 StreamText text_of(const Stream& s) { return Speller{s}.run(); }
 
@@ -136,4 +144,4 @@ std::string print(const Stream& s) {
   return out;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -223,17 +223,22 @@ struct Joiner {
     return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
   }
 
-  // Groups that a cascade has statements of; where there are more than are joined otherwise, and the target streams them.
+  // Groups that a cascade has statements of, where sums follow an extreme: what lies between those has a point for each pair of
+  // rows and elements.
   std::vector<Set> cascading() const {
     std::vector<Set> list;
-    if (m.target != Target::cpu) return list;
+    if (m.target != Target::cpu || o.objective != Objective::time) return list;
     for (const Cascade& c : cascades(p)) {
+      const auto stream = derive_stream(p, c.region, c.axis);
+      if (!stream || std::none_of(stream->state.begin(), stream->state.end(),
+                                  [](const Stream::State& s) { return s.anchor == Stream::Anchor::running; }))
+        continue;
       Set set;
       for (std::size_t n = 0; n < nodes.size(); ++n)
         if (std::any_of(c.statements.begin(), c.statements.end(),
                         [&](StatementId id) { return std::count(nodes[n].statements.begin(), nodes[n].statements.end(), id) > 0; }))
           set.push_back(static_cast<int>(n));
-      if (static_cast<int>(set.size()) > o.joined) list.push_back(std::move(set));
+      if (set.size() > 1) list.push_back(std::move(set));
     }
     return list;
   }

@@ -560,9 +560,37 @@ class PlanFile(Case):
         self.expect(2, "run", MLP, "--plan", self.folder, message="folder")
 
 
+class Derive(Case):
+    def derived(self, example):
+        path = ROOT / "examples" / f"{example}.tw"
+        text = self.expect(0, "derive", path, message="next: tilewright plan").stdout
+        return text, json.loads(self.expect(0, "derive", path, "--json").stdout)
+
+    def test_derive_prints_state_init_step_finish_and_merge(self):
+        text, found = self.derived("attention")
+        for part in ("stream over x", "state ", "init ", "step ", "finish ", "merge ", "exp(a.P_max"):
+            self.assertIn(part, text)
+        (stream,) = found["streams"]
+        self.assertEqual(stream["axis"], "x")
+        self.assertEqual([s["anchor"] for s in stream["state"]], ["none", "running", "running"])
+        for key in ("init", "step", "finish", "merge"):
+            self.assertTrue(stream[key], key)
+        self.assertEqual(found["refused"], [])
+
+    def test_derive_finds_means_and_labels(self):
+        _, norm = self.derived("layernorm_linear")
+        self.assertIn("chunk", [s["anchor"] for s in norm["streams"][0]["state"]])
+        _, entropy = self.derived("linear_cross_entropy")
+        self.assertEqual(len(entropy["streams"][0]["state"]), 3)
+
+    def test_derive_names_the_term_that_blocks(self):
+        bad = self.file("bad.tw", "program p(q=4, x=8)\ninput S[q x] : f32\nm[q] = max[x] S[q x]\nO[q] = sum[x] tanh(S[q x] - m[q])\noutput O\n")
+        self.assertIn("tanh(S[q x] - m[q]) applies tanh to an element and a statistic together", self.expect(0, "derive", bad).stdout)
+
+
 class NotInThisVersion(Case):
     def test_commands_of_later_versions_say_so(self):
-        for command in ("derive", "report", "cache"):
+        for command in ("report", "cache"):
             self.expect(3, command, MLP, message=["E0401", command, "not in this version"])
             self.assertNotIn(f"\n  {command} ", self.expect(0, "--help").stdout)
 
