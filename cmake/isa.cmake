@@ -6,7 +6,7 @@ target_include_directories(tw_kernels PUBLIC src)
 target_link_libraries(tw_kernels PUBLIC tw_machine)
 
 function(tilewright_kernels isa)
-  add_library(tw_kernels_${isa} OBJECT ${_kernels}/contract.cpp ${_kernels}/window.cpp ${_kernels}/move.cpp
+  add_library(tw_kernels_${isa} OBJECT ${_kernels}/contract.cpp ${_kernels}/window.cpp ${_kernels}/slide.cpp ${_kernels}/move.cpp
                                        ${_kernels}/interpreter.cpp ${_kernels}/table.cpp)
   target_include_directories(tw_kernels_${isa} PRIVATE src)
   target_compile_definitions(tw_kernels_${isa} PRIVATE TW_ISA=${isa})

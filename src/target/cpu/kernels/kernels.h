@@ -24,6 +24,7 @@ struct Kernels {
   void (*contract)(const Contract&);
   void (*pack_b)(const PackB&);
   void (*window)(const Window&);
+  void (*slide)(const Slide&);                // takes what slides(taps_x, column_step) allows
   void (*run)(const CodeView&, const Frame&); // called through run(leaf, code, frame)
   void (*copy)(const Copy&);
   void (*fill)(const Fill&);

@@ -7,6 +7,7 @@ namespace tilewright::kernels::TW_ISA {
 void contract(const Contract&);
 void pack_b(const PackB&);
 void window(const Window&);
+void slide(const Slide&);
 void run(const CodeView&, const Frame&);
 void copy(const Copy&);
 void fill(const Fill&);
