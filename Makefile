@@ -34,6 +34,11 @@ test-long:
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && TILEWRIGHT_LONG=1 ctest --output-on-failure --timeout 7200
 
+# A table of whole networks: ours, ONNX Runtime, and ours layer by layer.
+bench: all
+	@scripts/setup.sh test
+	@.venv/bin/python bench/networks.py --tool $(BUILD)/tilewright --models $(BUILD)/models
+
 install: all
 	@cmake --install $(BUILD)
 

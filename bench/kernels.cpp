@@ -97,6 +97,37 @@ void time_window(const Kernels& leaf, std::int64_t size, std::int64_t c, std::in
               long(stride), seconds * 1e6, 18.0 * double(out * out * c) / seconds * 1e-9);
 }
 
+void time_slide(const Kernels& leaf, std::int64_t size, std::int64_t c, std::int64_t taps, std::int64_t stride) {
+  const std::int64_t out = (size - 1) / stride + 1, before = taps / 2;
+  Floats a(size * size * c), w(taps * taps * c), bias(c), y(out * out * c);
+  const EpilogueStep steps[3] = {
+      {.op = StepOp::add, .operand = bias.data}, {.op = StepOp::max, .a = 0.0f}, {.op = StepOp::min, .a = 6.0f}};
+  const Slide call = {.y = out,
+                      .x = out,
+                      .c = c,
+                      .taps_y = taps,
+                      .taps_x = taps,
+                      .row = -before,
+                      .row_step = stride,
+                      .rows = size,
+                      .column = -before,
+                      .column_step = stride,
+                      .columns = size,
+                      .a = a.data,
+                      .a_row = size * c,
+                      .a_column = c,
+                      .w = w.data,
+                      .w_tap = c,
+                      .out = y.data,
+                      .out_row = out * c,
+                      .out_column = c,
+                      .epilogue = {steps, 3}};
+  const double seconds = median_seconds([&] { leaf.slide(call); });
+  std::printf("slide    %3ldx%-3ld C=%-4ld %ldx%ld s%ld      %9.1f us  %6.1f GFLOP/s\n", long(size), long(size),
+              long(c), long(taps), long(taps), long(stride), seconds * 1e6,
+              2.0 * double(taps * taps * out * out * c) / seconds * 1e-9);
+}
+
 // out[r, l] from x[r, l] and bias[l], or one number a row where lanes are reduced.
 void time_interpreter(const Kernels& leaf, const char* what, const VectorProgram& program, std::int64_t rows,
                       std::int64_t lanes) {
@@ -155,6 +186,19 @@ int main(int argc, char** argv) {
     time_window(leaf, 14, 384, stride);
     time_window(leaf, 7, 960, stride);
   }
+  for (std::int64_t stride : {1, 2}) {
+    for (std::int64_t taps : {3, 5}) {
+      time_slide(leaf, 112, 32, taps, stride);
+      time_slide(leaf, 56, 144, taps, stride);
+      time_slide(leaf, 28, 240, taps, stride);
+      time_slide(leaf, 14, 384, taps, stride);
+      time_slide(leaf, 7, 960, taps, stride);
+    }
+  }
+  time_slide(leaf, 56, 24, 3, 1);
+  time_slide(leaf, 56, 96, 7, 1);
+  time_slide(leaf, 14, 512, 3, 1);
+  time_slide(leaf, 7, 768, 7, 1);
   time_programs(leaf);
   return 0;
 }

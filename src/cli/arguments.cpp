@@ -142,7 +142,8 @@ struct Parser {
     sub = command("bench", "Measure latency, and each kernel against its prediction");
     add_common(*sub, bench, typed), add_timing(*sub, bench), add_inputs(*sub, bench.in), add_python(*sub, bench.python);
     add_plan(*sub, bench);
-    sub->add_option("--vs", bench.versus, "alternate with a peer: onnxruntime")->check(CLI::IsMember({"onnxruntime"}));
+    sub->add_option("--vs", bench.versus, "alternate with a peer: onnxruntime, or layerwise (ours, one reduction a kernel)")
+        ->check(CLI::IsMember({"onnxruntime", "layerwise"}));
     sub = command("device", "Show this machine, as the planner sees it");
     sub->add_flag("--calibrate", device.calibrate, "measure this CPU and keep the figures");
     sub->add_option("--threads", device.threads, "the CPU as so many threads see it")->check(CLI::Range(0, 1024));

@@ -1,12 +1,16 @@
 // tilewright bench: latency, and each kernel's measured time beside the predicted one.
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/console.h"
 #include "cli/peer.h"
+#include "cli/progress.h"
 #include "report/json.h"
 #include "report/plan_report.h"
+#include "report/prediction.h"
 #include "report/table.h"
 
 namespace tilewright {
@@ -16,32 +20,63 @@ namespace {
 constexpr double most_seconds = 10;
 constexpr std::size_t rows_shown = 40;
 
+using Timed = std::function<std::vector<double>(int warmup, int runs)>;
+
 // A few runs of one, a few of the other, in turns, so that both see the same weather.
-void alternate(const BenchArguments& a, const Opened& m, Session& session, const std::vector<Array>& out,
-               BenchResult& r) {
-  std::vector<NamedArray> inputs;
-  for (std::size_t i = 0; i < m.inputs.size(); ++i)
-    inputs.push_back({m.program.tensor(m.program.inputs[i]).name, m.inputs[i]});
-  Peer peer(python_for_peer(a.python), a.model, session.plan().options.threads, inputs);
-  r.peer = peer.version();
+void alternate(const BenchArguments& a, const Timed& one, const Timed& other, BenchResult& r) {
   const int iterations = a.iterations < 0 ? 50 : a.iterations, warmup = a.warmup < 0 ? 5 : a.warmup;
   constexpr int most_a_round = 10;
   std::vector<double> ours, theirs;
   double spent = 0;
+  Progress line(a, "benchmarking against " + r.peer, (iterations + most_a_round - 1) / most_a_round);
   for (int done = 0; done < iterations;) {
     const int round = std::min(most_a_round, iterations - done);
-    const std::vector<double> mine = measure(session, m.inputs, out, warmup, round, 0);
-    if (warmup > 0) peer.time(warmup);
-    const std::vector<double> his = peer.time(round);
+    const std::vector<double> mine = one(warmup, round), his = other(warmup, round);
     ours.insert(ours.end(), mine.begin(), mine.end());
     theirs.insert(theirs.end(), his.begin(), his.end());
     done += round;
+    line.step();
     for (double s : mine) spent += s;
     for (double s : his) spent += s;
     if (a.iterations < 0 && spent > most_seconds) break;
   }
   r.run.latency = latency_of(ours);
   r.peer_latency = latency_of(theirs);
+}
+
+void against_peer(const BenchArguments& a, const Opened& m, const Timed& ours, int threads, BenchResult& r) {
+  std::vector<NamedArray> inputs;
+  for (std::size_t i = 0; i < m.inputs.size(); ++i)
+    inputs.push_back({m.program.tensor(m.program.inputs[i]).name, m.inputs[i]});
+  Peer peer(python_for_peer(a.python), a.model, threads, inputs);
+  r.peer = peer.version();
+  alternate(
+      a, ours,
+      [&](int warmup, int runs) {
+        if (warmup > 0) peer.time(warmup);
+        return peer.time(runs);
+      },
+      r);
+}
+
+// The same model with one reduction a kernel.
+void against_layers(const BenchArguments& a, const Opened& m, const Timed& ours, const std::vector<Array>& out,
+                    BenchResult& r) {
+  SessionOptions apart = m.options;
+  apart.fuse = false;
+  apart.plan.clear();
+  Session session(m.program, apart);
+  r.peer = "layer by layer";
+  alternate(
+      a, ours, [&](int warmup, int runs) { return measure(session, m.inputs, out, warmup, runs, 0); }, r);
+}
+
+// Of every kernel that is planned; opaque operators have no prediction.
+Prediction prediction_of(const Plan& plan, const std::vector<double>& measured) {
+  std::vector<double> predicted, seen;
+  for (std::size_t k = 0; k < plan.kernels.size() && k < measured.size(); ++k)
+    if (plan.kernels[k].region) predicted.push_back(plan.kernels[k].cost.seconds), seen.push_back(measured[k]);
+  return judge(predicted, seen);
 }
 
 std::vector<std::string> latency_row(const std::string& who, const Percentiles& p) {
@@ -56,16 +91,19 @@ std::string result_text(const Plan& plan, const BenchResult& r) {
   std::string text = plan_headline(plan) + "\n" + table(rows, "lrrrrr");
   if (!r.peer.empty())
     text += fmt::format("ours over theirs, medians: {:.2f}\n", r.run.latency.median / r.peer_latency.median);
-  text += fmt::format("{:.1f} G multiply-adds a second; {:.0f} % of the predicted speed\n\n",
+  text += fmt::format("{:.1f} G multiply-adds a second; {:.0f} % of the predicted speed\n",
                       static_cast<double>(t.multiply_adds) / r.run.latency.median * 1e-9,
                       100 * t.seconds / r.run.latency.median);
+  const Prediction p = prediction_of(plan, r.kernels);
+  text += fmt::format("predicted against measured, {} kernels: median error {:.0f} %, rank correlation {:.2f}\n\n",
+                      p.kernels, 100 * p.median_error, p.rank_correlation);
   return text + plan_table(plan, {r.kernels, rows_shown});
 }
 
 } // namespace
 
 int bench_command(const BenchArguments& a) {
-  if (!a.versus.empty() && a.model.ends_with(".tw"))
+  if (a.versus == "onnxruntime" && a.model.ends_with(".tw"))
     throw Error(Code::option, "--vs", "onnxruntime runs ONNX models, not text programs");
   const Opened m = open_model(a, a.in);
   Session session(m.program, m.options);
@@ -78,11 +116,16 @@ int bench_command(const BenchArguments& a) {
       {},
       {}};
   const int warmup = a.warmup < 0 ? 5 : a.warmup, iterations = a.iterations < 0 ? 50 : a.iterations;
-  if (a.versus.empty())
+  const Timed ours = [&](int before, int runs) { return measure(session, m.inputs, out, before, runs, 0); };
+  if (a.versus.empty()) {
+    Progress line(a, "benchmarking");
     r.run.latency =
         latency_of(measure(session, m.inputs, out, warmup, iterations, a.iterations < 0 ? most_seconds : 0));
-  else
-    alternate(a, m, session, out, r);
+  } else if (a.versus == "layerwise") {
+    against_layers(a, m, ours, out, r);
+  } else {
+    against_peer(a, m, ours, options.threads, r);
+  }
   // Once more with a clock behind every kernel, which costs a little.
   measure(session, m.inputs, out, 1, std::min(iterations, 20), most_seconds / 4, &r.kernels);
   r.plan = plan_json(session.plan(), nullptr);

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/npy.h"
+#include "cli/progress.h"
 #include "cli/results.h"
 #include "report/table.h"
 #include "support/file.h"
@@ -88,8 +89,11 @@ int run_command(const RunArguments& a) {
               session.plan().options.isa,
               m.seconds,
               session.timing()};
-  r.latency = latency_of(measure(session, m.inputs, out, a.warmup < 0 ? 1 : a.warmup,
-                                 a.iterations < 0 ? 10 : a.iterations, a.iterations < 0 ? most_seconds : 0, nullptr, &dims));
+  {
+    Progress line(a, "running");
+    r.latency = latency_of(measure(session, m.inputs, out, a.warmup < 0 ? 1 : a.warmup,
+                                   a.iterations < 0 ? 10 : a.iterations, a.iterations < 0 ? most_seconds : 0, nullptr, &dims));
+  }
   cut(out, dims);
   std::set<std::string> names;
   for (std::size_t i = 0; i < out.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "cli/compare.h"
 #include "cli/console.h"
 #include "cli/peer.h"
+#include "cli/progress.h"
 #include "expr/evaluate.h"
 #include "normal/normal.h"
 #include "report/explain.h"
@@ -87,7 +88,8 @@ std::string bad_kernel(const VerifyArguments& a, const Opened& m, const Plan& pl
 
 // The program after all passes is evaluated first: where it agrees, none of the passes is to blame.
 std::string bisect(const VerifyArguments& a, const Opened& m, const Values& want) {
-  const Plan plan = plan_program(m.program, m.options); // a session's weights may have left their bytes to packed copies
+  const Plan plan =
+      plan_program(m.program, m.options); // a session's weights may have left their bytes to packed copies
   const Program& p = *plan.program;
   note(a, "bisect: evaluating after all passes");
   const Values normal = evaluate(p, values_of_inputs(m, p), {}, Evaluation::typed);
@@ -169,8 +171,10 @@ int verify_command(const VerifyArguments& a) {
     const Cancellable region;
     cut(out, session.run(strided(m.inputs), strided(out), nullptr, region.flag()));
   }
-  const VerifyResult r =
-      a.against == "reference" ? against_reference(a, m, out) : against_onnxruntime(a, m, out, threads);
+  const VerifyResult r = [&] {
+    const Progress line(a, "comparing with " + a.against);
+    return a.against == "reference" ? against_reference(a, m, out) : against_onnxruntime(a, m, out, threads);
+  }();
   write_result(a.json ? verify_json(r) : result_text(r));
   suggest(a, r.passed ? fmt::format("tilewright bench {}", a.model)
                       : fmt::format("tilewright verify {} --bisect", a.model));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "cost/spill.h"
+
 namespace tilewright {
 
 namespace {
@@ -102,34 +104,61 @@ Model::Sum Model::sum_of(const std::vector<Span>& box, const std::vector<std::in
   return sum;
 }
 
-std::int64_t Model::total(const Sum& sum, const std::vector<std::int64_t>& sizes) const {
-  std::int64_t product = sum.width;
+// An odometer over the tiles of the part's loops.
+std::int64_t Model::total(const Part& part, const std::vector<std::int64_t>& sizes) const {
   std::int64_t variables[2 * 32] = {};
   TW_ASSERT(sizes.size() <= 32);
-  for (const Part& part : sum.parts) {
-    // An odometer over the tiles of the part's loops.
-    std::int64_t total = 0;
-    bool empty = false;
-    for (std::size_t s : part.steps) {
-      variables[2 * s] = 0, variables[2 * s + 1] = std::min(sizes[s], extents_[s]);
-      empty |= extents_[s] == 0;
-    }
-    for (bool more = !empty; more;) {
-      std::int64_t box = 1;
-      for (const auto& [span, dim] : part.dims) box = checked_mul(box, span.count(variables, dim));
-      total = checked_add(total, box);
-      more = false;
-      for (std::size_t i = part.steps.size(); i-- > 0 && !more;) {
-        const std::size_t s = part.steps[i];
-        more = variables[2 * s + 1] < extents_[s];
-        variables[2 * s] = more ? variables[2 * s + 1] : 0;
-        variables[2 * s + 1] = std::min(variables[2 * s] + sizes[s], extents_[s]);
-      }
-    }
-    product = checked_mul(product, total);
+  std::int64_t total = 0;
+  bool empty = false;
+  for (std::size_t s : part.steps) {
+    variables[2 * s] = 0, variables[2 * s + 1] = std::min(sizes[s], extents_[s]);
+    empty |= extents_[s] == 0;
   }
+  for (bool more = !empty; more;) {
+    std::int64_t box = 1;
+    for (const auto& [span, dim] : part.dims) box = checked_mul(box, span.count(variables, dim));
+    total = checked_add(total, box);
+    more = false;
+    for (std::size_t i = part.steps.size(); i-- > 0 && !more;) {
+      const std::size_t s = part.steps[i];
+      more = variables[2 * s + 1] < extents_[s];
+      variables[2 * s] = more ? variables[2 * s + 1] : 0;
+      variables[2 * s + 1] = std::min(variables[2 * s] + sizes[s], extents_[s]);
+    }
+  }
+  return total;
+}
+
+std::int64_t Model::total(const Sum& sum, const std::vector<std::int64_t>& sizes, const Places& places) const {
+  std::int64_t product = sum.width;
+  for (const Part& part : sum.parts)
+    product = checked_mul(product, part.known.at(places, part.steps, [&] { return total(part, sizes); }));
   for (std::size_t s : sum.repeated) product = checked_mul(product, ceil_div_i64(extents_[s], sizes[s]));
   return product;
+}
+
+// The part of the work that the busiest thread has: its run of tiles, ragged ones being less.
+double Model::busiest(std::int64_t tiles, const std::vector<std::int64_t>& sizes) const {
+  if (tiles == 0) return 0;
+  const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(threads_, tiles));
+  bool even = true;
+  for (std::size_t s = 0; s < sizes.size(); ++s) even &= !tile_[s] || extents_[s] % sizes[s] == 0;
+  if (even || threads == 1 || tiles > 16 * threads) return static_cast<double>(ceil_div_i64(tiles, threads)) / static_cast<double>(tiles);
+  double all = 0, most = 0, run = 0;
+  for (std::int64_t t = 0, worker = 0; t < tiles; ++t) {
+    double work = 1;
+    for (std::size_t s = sizes.size(), rest = static_cast<std::size_t>(t); s-- > 0;) {
+      if (!tile_[s]) continue;
+      const auto count = static_cast<std::size_t>(ceil_div_i64(extents_[s], sizes[s]));
+      const std::int64_t low = static_cast<std::int64_t>(rest % count) * sizes[s];
+      work *= static_cast<double>(std::min(sizes[s], extents_[s] - low));
+      rest /= count;
+    }
+    if (t == tiles * (worker + 1) / threads) ++worker, run = 0;
+    run += work, all += work;
+    most = std::max(most, run);
+  }
+  return most / all;
 }
 
 void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
@@ -162,9 +191,8 @@ void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
   const LevelId from = fits ? *cache : level_of(machine_, LevelRole::memory);
   const double moved = static_cast<double>(c.loaded + c.stored) / bytes_per_second(machine_, from, Direction::down, 1);
   // The busiest thread's share when the flattened grid is cut into equal runs; a tile costs a call even when it is empty.
-  const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(threads_, c.tiles));
-  const double share = c.tiles == 0 ? 0 : static_cast<double>(ceil_div_i64(c.tiles, threads)) / static_cast<double>(c.tiles);
-  const double body = (std::max(fma + alu, moved) + 0.2e-6 * static_cast<double>(c.tiles)) * share;
+  const double share = busiest(c.tiles, sizes);
+  const double body = (std::max(fma + alu, moved) + spill_seconds(machine_, c.stored, threads_, from) + 0.2e-6 * static_cast<double>(c.tiles)) * share;
   c.seconds = body + machine_.launch.step;
   c.bound = moved > fma + alu ? machine_.levels[static_cast<std::size_t>(from)].name : fma >= alu ? "fma" : "alu";
   if (machine_.launch.step > body) c.bound = "launch";
@@ -173,12 +201,13 @@ void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
 Cost Model::at(const std::vector<std::int64_t>& sizes) const {
   Cost c;
   c.compulsory = compulsory_;
+  places_.find(sizes);
   for (const Transferred& t : moves_) {
-    c.moved.push_back({t.tensor, total(t.sum, sizes), t.store});
+    c.moved.push_back({t.tensor, total(t.sum, sizes, places_), t.store});
     (t.store ? c.stored : c.loaded) += c.moved.back().bytes;
   }
   for (const Work& w : work_) {
-    const std::int64_t points = total(w.points, sizes);
+    const std::int64_t points = total(w.points, sizes, places_);
     c.done.push_back({points, checked_mul(points, w.multiply_adds), checked_mul(points, w.operations)});
     c.multiply_adds = checked_add(c.multiply_adds, c.done.back().multiply_adds);
     c.operations = checked_add(c.operations, c.done.back().operations);

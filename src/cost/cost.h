@@ -4,6 +4,7 @@
 //   pointwise convolution 64 -> 128 on 56 x 56, tiles of 14 x 28 pixels and 32 filters (4 bytes an element):
 //     input 4 times, weights 8 times, output once                       1,269,760 elements
 #pragma once
+#include "cost/memo.h"
 #include "machine/machine.h"
 #include "schedule/schedule.h"
 
@@ -39,14 +40,16 @@ class Model {
   Cost at(const std::vector<std::int64_t>& sizes) const;          // one a step
 
  private:
-  struct Part { std::vector<std::size_t> steps; std::vector<std::pair<Span, std::int64_t>> dims; };   // dims that share loops
+  struct Part { std::vector<std::size_t> steps; std::vector<std::pair<Span, std::int64_t>> dims; Memo known = {}; };   // dims that share loops
   // Elements of a box over all of its tiles, each `width` times.
   struct Sum { std::int64_t width; std::vector<Part> parts; std::vector<std::size_t> repeated; };
   struct Transferred { TensorId tensor; bool store; Sum sum; };
   // Of a statement; multiply-adds and operations a point. share: of a multiply-add in floats, the time of one (bytes have their own unit).
   struct Work { Sum points; std::int64_t multiply_adds, operations; double share; };
   Sum sum_of(const std::vector<Span>& box, const std::vector<std::int64_t>& dims, int depth, std::int64_t width) const;
-  std::int64_t total(const Sum&, const std::vector<std::int64_t>& sizes) const;
+  std::int64_t total(const Part&, const std::vector<std::int64_t>& sizes) const;
+  std::int64_t total(const Sum&, const std::vector<std::int64_t>& sizes, const Places&) const;
+  double busiest(std::int64_t tiles, const std::vector<std::int64_t>& sizes) const;
   void price(Cost&, const std::vector<std::int64_t>& sizes) const;
 
   std::vector<Transferred> moves_;
@@ -59,6 +62,7 @@ class Model {
   Granule granule_;
   const Machine& machine_;
   int threads_;
+  mutable Places places_;                                         // sizes that were asked for
 };
 
 Cost cost(const Program&, const Region&, const Schedule&, const Machine&, const Granule& = {});

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "law/stream.h"
+#include "plan/cpu_time.h"
 #include "plan/footprint.h"
 
 namespace tilewright {
@@ -15,7 +16,6 @@ namespace {
 
 // Points of one lattice: the longest lists are thinned until it is no larger.
 constexpr std::int64_t most_points = 20000, most_points_by_time = 400;
-constexpr double corrections = 40;       // operations for each element of a sum that follows a statistic, a turn: a pass over it
 constexpr std::int64_t most_tiles = 4096; // of a CPU's kernel: each is a call
 // Costs are sums over tiles: so many along an axis, and in all, are worth looking at.
 constexpr std::int64_t most_cuts = 1024, most_tiles_by_bytes = std::int64_t{1} << 18;
@@ -36,10 +36,12 @@ struct Lattice {
   const Region& r;
   const Machine& m;
   const PlanOptions& o;
+  const std::vector<DimOrder>& layouts;
   const Apart* apart;
   Choice best, fallback; // the fallback breaks a rule, but can run
   std::int64_t fallback_need = INT64_MAX;
   std::vector<std::int64_t> tie; // of the best
+  CpuTime time{p, r, m, o, layouts};
   bool follows = false;          // sums follow their statistics along the stream that is tried
 
   bool by_bytes() const { return o.objective == Objective::bytes; }
@@ -107,7 +109,9 @@ struct Lattice {
         if (n / size <= most_cuts) list.push_back(size);
       list.push_back(n);
     } else {
-      const std::int64_t granule = n > 4 * o.leaf_columns ? o.leaf_columns : 1;
+      const std::int64_t granule = n > 4 * o.leaf_columns                           ? o.leaf_columns
+                                   : n >= 2 * o.lanes && time.in_vectors(step.axis) ? o.lanes
+                                                                                    : 1;
       for (std::int64_t tiles : {1, 2, 4, 8, 16, 32})
         if (const std::int64_t size = ceil_div_i64(ceil_div_i64(n, tiles), granule) * granule;
             list.empty() || size < list.back())
@@ -118,115 +122,15 @@ struct Lattice {
 
   // ---- what a point of the lattice is worth
 
-  // Reductions that no leaf of a CPU takes in this kernel: streamed ones, and products of what the kernel makes with
-  // what lies beyond its edge.
-  std::vector<std::size_t> interpreted(const std::vector<AxisStep>& steps) const {
-    std::vector<std::size_t> list;
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
-      const Statement& s = statement(i);
-      const bool product = static_cast<bool>(contraction(p, s));
-      if (s.reduced.empty() || (!product && !window(p, s))) continue;
-      bool slow = false;
-      for (const AxisStep& step : steps)
-        for (AxisId x : s.reduced)
-          slow |= !(follows && product) && step.how == AxisStep::How::stream && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == step.axis;
-      for_each_access(s, [&](const Access& a) {
-        for (StatementId id : r.statements) slow |= product && a.otherwise && p.statement(id)->out == a.tensor;
-      });
-      if (slow) list.push_back(i);
-    }
-    return list;
-  }
-
-  // Where a transfer belongs, and each statement: one phase a reduction, the maps behind it included.
-  std::vector<std::size_t> phases() const {
-    std::vector<std::size_t> list;
-    std::size_t phase = 0;
-    bool reduced = false;
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
-      if (!statement(i).reduced.empty() && reduced) ++phase;
-      reduced |= !statement(i).reduced.empty();
-      list.push_back(phase);
-    }
-    return list;
-  }
-  std::size_t statement_of(const Moved& moved) const {
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
-      bool mine = moved.store && statement(i).out == moved.tensor;
-      if (!moved.store) for_each_access(statement(i), [&](const Access& a) { mine |= a.tensor == moved.tensor; });
-      if (mine) return i;
-    }
-    return 0;
-  }
-
-  // The share of a leaf's rows and columns that a full tile fills.
-  double fill(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
-    const auto c = contraction(p, statement(i));
-    if (!c) return 1;
-    auto part = [&](const std::vector<AxisId>& axes, bool one, std::int64_t granule) {
-      std::int64_t n = 1;
-      for (AxisId x : axes) {
-        const auto a = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
-        std::int64_t e = statement(i).axes[static_cast<std::size_t>(x)].constant();
-        for (std::size_t s = 0; s < steps.size(); ++s)
-          if (a && steps[s].axis == *a) e = std::min(e, size[s]);
-        n = one ? std::max(n, e) : n * e;
-      }
-      return static_cast<double>(n) / static_cast<double>(ceil_div_i64(n, granule) * granule);
-    };
-    return part(c->m, false, o.leaf_rows) * part(c->n, true, o.leaf_columns);
-  }
-
-  // A CPU runs a kernel's reductions one after the other: each is bound by its work or by what it moves, and what one
-  // makes for the next is written to a core's own cache and read back.
-  double seconds(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size,
-                 bool ideal) const {
-    const auto rate = [&](UnitKind kind) {
-      const auto unit = unit_for(m, kind, DType::f32);
-      return unit ? operations_per_second(m, *unit, DType::f32) / std::max(m.core.count, 1) : 1e9;
-    };
-    const auto cache = find(m, LevelRole::cache);
-    const bool fits = cache && c.compulsory <= m.levels[static_cast<std::size_t>(*cache)].usable;
-    const double bytes = bytes_per_second(m, fits ? *cache : level_of(m, LevelRole::memory), Direction::down, 1);
-    const LevelId own = level_of(m, LevelRole::scratch);
-    const auto phase = phases();
-    std::vector<double> work(phase.back() + 1, 0), moved(phase.back() + 1, 0);
-    const auto slow = interpreted(steps);
-    double between = 0;
-    for (std::size_t i = 0; i < phase.size(); ++i) {
-      const double longer = std::count(slow.begin(), slow.end(), i) ? o.interpreted : 1;
-      work[phase[i]] += longer * (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) /
-                                      (ideal ? 1 : fill(i, steps, size)) +
-                                  static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
-      const TensorId t = statement(i).out;
-      bool later = false;
-      for (std::size_t j = i + 1; j < phase.size(); ++j)
-        if (phase[j] != phase[i]) for_each_access(statement(j), [&](const Access& a) { later |= a.tensor == t; });
-      if (later) between += static_cast<double>(c.done[i].points) * static_cast<double>(bytes_of(p.tensor(t).dtype));
-    }
-    // A chunk of a followed stream is read while it is still close by; in each turn the sums are corrected.
-    if (follows) {
-      between = 0;
-      for (std::size_t i = 0; i < phase.size(); ++i)
-        for (std::size_t s = 0; s < steps.size(); ++s)
-          for (AxisId x : statement(i).reduced)
-            if (steps[s].how == AxisStep::How::stream && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == steps[s].axis)
-              work[phase[i]] += corrections * static_cast<double>(c.done[i].points) / static_cast<double>(size[s]) / rate(UnitKind::alu);
-    }
-    for (const Moved& x : c.moved) moved[phase[statement_of(x)]] += static_cast<double>(x.bytes) / bytes;
-    double body =
-        between / bytes_per_second(m, own, Direction::up, 1) + between / bytes_per_second(m, own, Direction::down, 1);
-    for (std::size_t n = 0; n < work.size(); ++n) body += std::max(work[n], moved[n]);
-    return body;
-  }
-
   std::int64_t price(const Cost& c, const Footprint::Bytes& tile, const std::vector<AxisStep>& steps,
                      const std::vector<std::int64_t>& size) const {
-    const double body = seconds(c, steps, size, false) + 0.2e-6 * static_cast<double>(c.tiles);
+    const double body = time.seconds(c, steps, size, false) + 0.2e-6 * static_cast<double>(c.tiles);
     const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles));
     double total = m.launch.step + body * static_cast<double>(ceil_div_i64(c.tiles, threads)) /
                                        static_cast<double>(std::max<std::int64_t>(c.tiles, 1));
-    const auto room = static_cast<double>(m.levels[static_cast<std::size_t>(level_of(m, LevelRole::scratch))].capacity),
+    // Scratch is half of a core's own cache; operands that pass through take some of the other half.
+    const auto room = 1.5 *
+                      static_cast<double>(m.levels[static_cast<std::size_t>(level_of(m, LevelRole::scratch))].capacity),
                held = static_cast<double>(tile.all);
     if (held > room) total *= 1 + 0.25 * std::min(4.0, held / room - 1);
     return picoseconds(total);
@@ -234,7 +138,7 @@ struct Lattice {
 
   // What no tiles can beat: the work done once by all threads, each tensor moved once.
   std::int64_t least() const {
-    const double body = seconds(cost(p, r, {}, m), {}, {}, true);
+    const double body = time.seconds(cost(p, r, {}, m), {}, {}, true);
     return picoseconds(body / std::max(o.threads, 1) + m.launch.step);
   }
 
@@ -393,7 +297,7 @@ Choice choose(const Program& p, const Region& r, const Machine& m, const PlanOpt
   const bool lattice = o.objective == Objective::bytes || apart || several_reductions(p, r);
   for (const Size& e : r.axes)
     if (e.constant() == 0) return {{{}, o.threads, {}, {}, o.isa}, cost(p, r, {}, m), 0, {}};
-  Lattice tiles{p, r, m, o, apart, {}, {}, INT64_MAX, {}, false};
+  Lattice tiles{p, r, m, o, layouts, apart, {}, {}, INT64_MAX, {}};
   if (apart && o.objective == Objective::time)
     if (const std::int64_t least = tiles.least(); asked(least, o) >= apart->price) {
       c.price = least;
@@ -404,6 +308,8 @@ Choice choose(const Program& p, const Region& r, const Machine& m, const PlanOpt
   c.schedule = choose_tiles(p, r, m, o, layouts);
   if (!legality(p, r, c.schedule, m).empty()) return tiles.run();
   c.cost = cost(p, r, c.schedule, m);
+  const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.cost.tiles));
+  c.cost.seconds += tiles.time.interpreted_seconds(c.cost, c.schedule.steps) / static_cast<double>(threads);
   c.price = picoseconds(c.cost.seconds);
   return c;
 }

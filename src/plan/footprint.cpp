@@ -9,7 +9,12 @@ Footprint::Footprint(const Program& p, const Region& r, const Schedule& order) {
   for (const AxisStep& s : order.steps) extents_.push_back(r.axes[static_cast<std::size_t>(s.axis)].constant());
   auto add = [&](TensorId t, const std::vector<Span>& box, bool stored) {
     Box b{{}, static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)), stored};
-    for (std::size_t d = 0; d < box.size(); ++d) b.dims.emplace_back(box[d], p.tensor(t).dims[d].constant());
+    for (std::size_t d = 0; d < box.size(); ++d) {
+      std::set<std::size_t> steps;
+      for (const Affine* end : {&box[d].low, &box[d].high})
+        for (const auto& term : end->terms) steps.insert(static_cast<std::size_t>(term.first) / 2);
+      b.dims.push_back({box[d], p.tensor(t).dims[d].constant(), {steps.begin(), steps.end()}});
+    }
     boxes_.push_back(std::move(b));
   };
   std::set<TensorId> kept; // made here, read by a reduction
@@ -30,25 +35,29 @@ Footprint::Footprint(const Program& p, const Region& r, const Schedule& order) {
   }
 }
 
+// The first tile may lose its halo at the edge, and the last one may be ragged: the second is the largest if there is
+// one.
+std::int64_t Footprint::most(const Dim& d, const std::vector<std::int64_t>& sizes) const {
+  std::int64_t most = 0;
+  for (const std::int64_t tile : {0, 1}) {
+    std::int64_t variables[2 * 32] = {};
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      const std::int64_t low = tile * sizes[s] < extents_[s] ? tile * sizes[s] : 0;
+      variables[2 * s] = low, variables[2 * s + 1] = std::min(low + sizes[s], extents_[s]);
+    }
+    most = std::max(most, d.span.count(variables, d.extent));
+  }
+  return most;
+}
+
 Footprint::Bytes Footprint::at(const std::vector<std::int64_t>& sizes) const {
   TW_ASSERT(sizes.size() == extents_.size() && sizes.size() <= 32);
+  places_.find(sizes);
   Bytes sum;
   for (const Box& b : boxes_) {
     std::int64_t bytes = b.width;
-    for (const auto& [span, dim] : b.dims) {
-      // The first tile may lose its halo at the edge, and the last one may be ragged: the second is the largest if
-      // there is one.
-      std::int64_t most = 0;
-      for (const std::int64_t tile : {0, 1}) {
-        std::int64_t variables[2 * 32] = {};
-        for (std::size_t s = 0; s < sizes.size(); ++s) {
-          const std::int64_t low = tile * sizes[s] < extents_[s] ? tile * sizes[s] : 0;
-          variables[2 * s] = low, variables[2 * s + 1] = std::min(low + sizes[s], extents_[s]);
-        }
-        most = std::max(most, span.count(variables, dim));
-      }
-      bytes = checked_mul(bytes, most);
-    }
+    for (const Dim& d : b.dims)
+      bytes = checked_mul(bytes, d.known.at(places_, d.steps, [&] { return most(d, sizes); }));
     (b.stored ? sum.all : sum.held) += bytes;
   }
   sum.all += sum.held;

@@ -1,11 +1,13 @@
 #include "runtime/plan_file.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "machine/strict_json.h"
+#include "plan/join.h"
 #include "support/file.h"
 
 namespace tilewright {
@@ -77,6 +79,70 @@ bool same_steps(const Schedule& a, const Schedule& b) {
                     [](const AxisStep& x, const AxisStep& y) { return x.how == y.how && x.axis == y.axis && x.size == y.size; });
 }
 
+bool same_groups(const PlanFile& file, const Plan& plan) {
+  return std::equal(file.kernels.begin(), file.kernels.end(), plan.kernels.begin(), plan.kernels.end(), [&](const PlanFile::Kernel& k, const PlannedKernel& mine) {
+    return k.opaque == !mine.region && k.statements == statements_of(*plan.program, mine);
+  });
+}
+
+// The file's kernels as sets of statements: each statement stands in one of them. Pieces of a tensor come in program order.
+Grouping grouping_of(const PlanFile& file, const Program& p) {
+  std::map<std::string, std::vector<StatementId>> named;
+  for (std::size_t n = p.nodes.size(); n-- > 0;)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n))) named[p.tensor(s->out).name].push_back(static_cast<StatementId>(n));
+  Grouping grouping;
+  for (const PlanFile::Kernel& k : file.kernels) {
+    if (k.opaque) continue;
+    auto& group = grouping.groups.emplace_back();
+    grouping.refusals.emplace_back();
+    if (k.statements.empty()) throw Error(Code::option, k.place, "has no statements");
+    for (const std::string& name : k.statements) {
+      const auto found = named.find(name);
+      if (found == named.end()) throw Error(Code::option, k.place, fmt::format("this model has no statement {}", name), way_out);
+      if (found->second.empty()) throw Error(Code::option, k.place, fmt::format("{} stands in a kernel already", name));
+      group.push_back(found->second.back());
+      found->second.pop_back();
+    }
+    std::sort(group.begin(), group.end());
+  }
+  for (const auto& [name, left] : named)
+    if (!left.empty()) throw Error(Code::option, file.path, fmt::format("no kernel has statement {}", name), way_out);
+  return grouping;
+}
+
+// Other kernels than those planned here: planned anew as the file groups them.
+void regroup(const PlanFile& file, Plan& plan, const Machine& machine) {
+  if (same_groups(file, plan)) return;
+  const Program& p = *plan.program;
+  const Grouping grouping = grouping_of(file, p);
+  std::size_t n = 0;
+  for (const PlanFile::Kernel& k : file.kernels) {
+    if (k.opaque) continue;
+    if (const auto r = joined_region(p, machine, grouping.groups[n++]); !r) throw Error(Code::option, k.place, fmt::format("{} is no kernel: {}", k.name, r.reason()));
+  }
+  if (!runnable(p, grouping)) throw Error(Code::option, file.path, "has kernels that wait for each other");
+  plan = plan_groups(plan.program, machine, plan.options, grouping);
+}
+
+// The kernels in the order in which they run here; a file may list them in another.
+std::vector<const PlanFile::Kernel*> in_order(const PlanFile& file, const Plan& plan) {
+  std::vector<const PlanFile::Kernel*> list;
+  std::map<std::vector<std::string>, std::vector<const PlanFile::Kernel*>> by_statements;
+  for (std::size_t k = file.kernels.size(); k-- > 0;) {
+    auto key = file.kernels[k].statements;
+    std::sort(key.begin(), key.end());
+    by_statements[std::move(key)].push_back(&file.kernels[k]);
+  }
+  for (const PlannedKernel& k : plan.kernels) {
+    auto key = statements_of(*plan.program, k);
+    std::sort(key.begin(), key.end());
+    auto& found = by_statements[std::move(key)];
+    list.push_back(found.empty() ? nullptr : found.back());
+    if (!found.empty()) found.pop_back();
+  }
+  return list;
+}
+
 }  // namespace
 
 PlanFile parse_plan(std::string_view json, const std::string& path) {
@@ -103,17 +169,13 @@ void apply(const PlanFile& file, Plan& plan, const Machine& machine) {
     throw Error(Code::option, file.path, fmt::format("is a plan of program '{}', this is '{}'", file.program, p.name), way_out);
   if (file.machine != plan.machine.name)
     throw Error(Code::option, file.path, fmt::format("is a plan for {}, this machine is {}", file.machine, plan.machine.name), way_out);
-  if (file.kernels.size() != plan.kernels.size())
-    throw Error(Code::option, file.path, fmt::format("has {} kernels, this model has {}", file.kernels.size(), plan.kernels.size()), way_out);
+  regroup(file, plan, machine);
+  const auto given = in_order(file, plan);
   for (std::size_t n = 0; n < plan.kernels.size(); ++n) {
     PlannedKernel& k = plan.kernels[n];
-    const PlanFile::Kernel& given = file.kernels[n];
-    const auto mine = statements_of(p, k);
-    if (given.name != k.name || given.opaque != !k.region || given.statements != mine)
-      throw Error(Code::option, given.place, fmt::format("kernel {} is '{}' of [{}], here it is '{}' of [{}]", n, given.name, fmt::join(given.statements, ", "),
-                                                        k.name, fmt::join(mine, ", ")), way_out);
     if (!k.region) continue;
-    Schedule s = schedule_of(p, *k.region, given, k.schedule, machine);
+    TW_ASSERT(given[n] != nullptr);
+    Schedule s = schedule_of(p, *k.region, *given[n], k.schedule, machine);
     if (same_steps(s, k.schedule)) continue;            // the planner's own price stays
     k.schedule = std::move(s);
     k.cost = cost(p, *k.region, k.schedule, machine);

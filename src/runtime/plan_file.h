@@ -5,7 +5,7 @@
 //   apply(file, plan, machine);                             // the file's steps instead of our own; costs are computed anew
 //
 // Of a kernel its statements and its schedule are read: {"axis": "y", "how": "tile", "size": 14}, outermost loop first. Kernels
-// must hold the same statements as in the plan that is made here, else the file belongs to another model, machine or version.
+// may hold other statements than in the plan that is made here: each statement stands in one, and each is a region.
 // What is not legal is Error(option), with the place in the file and the reason. Everything else in the file (costs, leaves,
 // refusals) is there to be read by people.
 #pragma once

@@ -237,6 +237,15 @@ class Peer(Case):
         done = self.expect(0, "bench", self.model, "--vs", "onnxruntime", "--iterations", 5, "--json", *peer)
         self.assertIn("ours_over_peer", json.loads(done.stdout)["peer"])
 
+    def test_bench_against_layer_by_layer(self):
+        done = self.expect(0, "bench", MLP, "--vs", "layerwise", "--iterations", 3, "--json")
+        peer = json.loads(done.stdout)["peer"]
+        self.assertEqual(peer["name"], "layer by layer")
+        self.assertEqual(peer["latency_seconds"]["runs"], 3)
+        text = self.expect(0, "bench", MLP, "--vs", "layerwise", "--iterations", 2).stdout
+        self.assertIn("layer by layer", text)
+        self.assertIn("rank correlation", text)
+
     def test_a_python_that_is_not_there_is_a_missing_tool(self):
         self.expect(4, "verify", self.model, "--against", "onnxruntime", "--python", "/nowhere/python", message="--python")
         self.expect(4, "verify", self.model, "--against", "onnxruntime", "--python", "/bin/true", message="--python")
@@ -547,10 +556,27 @@ class PlanFile(Case):
                              ([("whole", "n", 2)], ["whole", "tile, stream"])]:
             self.expect(2, "run", MLP, "--plan", self.with_steps(*steps), message=parts)
 
+    def test_its_kernels_may_be_regrouped(self):
+        layers = self.folder / "layers.json"
+        self.expect(0, "plan", MLP, "--fuse", "off", "-o", layers)
+        plan = json.loads(layers.read_text())
+        first, second, *rest = plan["kernels"]
+        both = {**second, "statements": first["statements"] + second["statements"], "schedule": []}
+        path = self.file("both.json", json.dumps({**plan, "kernels": [*rest, both]}))     # in any order
+        self.expect(0, "verify", MLP, "--plan", path)
+        made = json.loads(self.expect(0, "plan", MLP, "--plan", path, "--json").stdout)["kernels"]
+        self.assertEqual([k["statements"] for k in made], [both["statements"], *[k["statements"] for k in rest]])
+        alone = {**first, "statements": first["statements"][:1]}
+        for kernels, parts in [([both, first, *rest], ["stands in a kernel already", "#/kernels/1"]), ([second, *rest], ["no kernel has statement"]),
+                               ([{**first, "statements": ["none"]}, second, *rest], ["no statement none"]),
+                               ([{**first, "statements": []}, second, *rest], ["#/kernels/0", "no statements"]),
+                               ([{**rest[0], "statements": first["statements"][1:] + rest[0]["statements"]}, alone, second, *rest[1:]], ["kernel"])]:
+            self.expect(2, "run", MLP, "--plan", self.file("bad.json", json.dumps({**plan, "kernels": kernels})), message=parts)
+
     def test_plans_of_something_else_are_refused(self):
         kernels = self.plan["kernels"]
-        for changes, parts in [({"program": "other"}, ["'other'", "'mlp'"]), ({"machine": "h200"}, ["h200"]), ({"kernels": kernels[1:]}, ["kernels"]),
-                               ({"kernels": kernels[::-1]}, ["#/kernels/0"]), ({"threads": 0}, ["threads"]), ({"isa": "sse9"}, ["sse9"]),
+        for changes, parts in [({"program": "other"}, ["'other'", "'mlp'"]), ({"machine": "h200"}, ["h200"]), ({"kernels": kernels[1:]}, ["no kernel has statement"]),
+                               ({"kernels": kernels + kernels[:1]}, ["stands in a kernel already"]), ({"threads": 0}, ["threads"]), ({"isa": "sse9"}, ["sse9"]),
                                ({"kernels": {}}, ["kernels"])]:
             self.expect(2, "run", MLP, "--plan", self.edited(**changes), message=parts)
         self.expect(2, "run", MLP, "--plan", self.edited(threads=2), "--threads", "3", message=["2 threads", "3 are asked for"])

@@ -1,6 +1,8 @@
 #include "target/cpu/epilogue.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -240,25 +242,61 @@ struct Matcher {
   }
 };
 
+// The body of a map with what the maps before it make written out, over its own axes: x * s with s = 1 / (1 + exp(-x)) is one
+// expression. Null where a value is read in a way that cannot be written out.
+struct Composer {
+  const Program& p;
+  const Region& r;
+  const std::vector<int>& maps;
+  bool failed = false;
+  int left = 64;                                           // values to write out: what is read twice doubles at each map
+
+  const Statement* map_of(TensorId t) const {
+    for (int i : maps)
+      if (const Statement* s = p.statement(r.statements[static_cast<std::size_t>(i)]); s->out == t) return s;
+    return nullptr;
+  }
+
+  ScalarRef body(const Statement& s) {
+    if (s.guard) failed = true;
+    if (failed) return nullptr;
+    const ScalarRef made = rewrite(s.body, [&](const ScalarRef& node) -> ScalarRef {
+      if (failed || node->op != Op::read) return node;
+      const Access& a = std::get<Access>(node->leaf);
+      const Statement* inner = map_of(a.tensor);
+      if (!inner) return node;
+      std::vector<Index> with(inner->axes.size(), Index{});
+      std::vector<bool> known(inner->axes.size(), false);
+      for (std::size_t d = 0; d < a.at.size(); ++d)
+        if (const auto x = plain_axis(inner->at[d])) with[static_cast<std::size_t>(*x)] = a.at[d], known[static_cast<std::size_t>(*x)] = true;
+      failed |= --left < 0 || a.otherwise != nullptr || !std::all_of(known.begin(), known.end(), [](bool k) { return k; });
+      const ScalarRef written = body(*inner);
+      return failed ? node : substitute(p, written, with);
+    });
+    return failed ? nullptr : rounded(made, p.tensor(s.out).dtype);
+  }
+
+  // Between floats a value may be held wider than it is declared; to whole numbers and back it is converted.
+  static ScalarRef rounded(const ScalarRef& made, DType declared) {
+    const bool byte = declared == DType::i8 || declared == DType::u8;
+    return made->dtype != declared && (byte || is_float(declared) != is_float(made->dtype)) ? cast(made, declared) : made;
+  }
+};
+
 }  // namespace
 
 Or<std::vector<StepOf>> epilogue_steps(const Program& p, const Region& r, const Nest& nest, int from, const std::vector<int>& maps,
                                        const std::vector<Stored>& buffers) {
   Matcher m{p, r, nest, buffers, p.statement(r.statements[static_cast<std::size_t>(from)])->out, 0, Matcher::Held::floats, {}, {}};
+  if (maps.empty()) return std::move(m.steps);
   if (is_integer(p.tensor(m.source).dtype)) m.held = Matcher::Held::integers;
-  for (int i : maps) {
-    const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(i)]);
-    if (s.guard) return Refused{"a map has a guard"};
-    m.statement = i;
-    if (!m.contains(s.body) || !m.chain(s.body)) return Refused{m.refusal.empty() ? "a map does not read the value before it" : m.refusal};
-    const DType declared = p.tensor(s.out).dtype, made = s.body->dtype;
-    const bool narrow = declared == DType::i8 || declared == DType::u8;
-    if (declared != made && (narrow || is_float(declared) != is_float(made)) && !m.becomes(declared))
-      return Refused{fmt::format("{} is stored as {}", name_of(made), name_of(declared))};
-    m.source = s.out;
-  }
-  if (!m.steps.empty() && !maps.empty() && m.steps.back().op == S::round && m.steps.back().dtype == p.tensor(m.source).dtype)
-    m.steps.pop_back();
+  const Statement& last = *p.statement(r.statements[static_cast<std::size_t>(maps.back())]);
+  const ScalarRef body = Composer{p, r, maps}.body(last);
+  if (!body) return Refused{"a map has a guard, or reads another at other points"};
+  m.statement = maps.back();
+  if (!m.contains(body) || !m.chain(body)) return Refused{m.refusal.empty() ? "the maps do not read the value" : m.refusal};
+  // The last rounding is the store's own.
+  if (!m.steps.empty() && m.steps.back().op == S::round && m.steps.back().dtype == p.tensor(last.out).dtype) m.steps.pop_back();
   return std::move(m.steps);
 }
 

@@ -249,7 +249,7 @@ struct KernelCompiler {
 
   // Whether the leaf itself leaves out what lies outside the tensor.
   static bool covers_edges(const ContractLeaf&) { return false; }
-  static bool covers_edges(const WindowLeaf& l) { return !l.slides.empty(); }
+  static bool covers_edges(const WindowLeaf& l) { return !l.slides.empty() || l.image; }
 
   static std::string describe(const ContractLeaf& l) {
     static constexpr const char* forms[] = {"columns of row blocks", "whole rows", "pieces of rows", "rows by key"};
@@ -260,7 +260,7 @@ struct KernelCompiler {
                        l.accumulate ? " streamed" : "", l.steps.empty() ? "" : ": " + step_names(l.steps));
   }
   static std::string describe(const WindowLeaf& l) {
-    return fmt::format("window lanes {} taps {}{}", l.lane_extent, l.taps, l.steps.empty() ? "" : ": " + step_names(l.steps));
+    return fmt::format("{} lanes {} taps {}{}", l.image ? "slide" : "window", l.lane_extent, l.taps, l.steps.empty() ? "" : ": " + step_names(l.steps));
   }
 
   Access made_access(int i, BufferId b) const {

@@ -78,6 +78,20 @@ struct Compiler {
     out.in_place.taps = table(out.in_place.strides);
     out.copied.taps = table(out.copied.strides);
     if (!weights.axis.empty()) weight_taps = table(weights);
+    out.image = find_image(*w.data, taps, rows);
+    if (out.image) {
+      const auto inner = [&](RegionAxis a) { return a == out.image->y.axis || a == out.image->x.axis; };
+      for (RegionAxis a : rows)
+        if (!inner(a)) out.far.push_back(a);
+      std::vector<RegionAxis> both;
+      out.row_limit = 1;
+      for (const auto& side : {out.image->y, out.image->x})
+        if (side.axis >= 0) both.push_back(side.axis), out.row_limit *= full_tile[static_cast<std::size_t>(side.axis)];
+      std::vector<const Strides*> operands;
+      for (const StepOf& step : out.steps) operands.push_back(&step.strides);
+      out.rows = merge_axes(r, both, tiled, operands);
+      return {};
+    }
     if (w.data->otherwise) {
       // Rows are cut one axis at a time: no merging.
       const auto merged = out.rows;
@@ -95,6 +109,42 @@ struct Compiler {
     if (!otherwise || !is_literal(otherwise, &v)) return false;
     if (s.reducer == Reducer::sum) return v == 0 || (out.integers && std::abs(v) <= 255);
     return std::isinf(v) && (v < 0) == (s.reducer == Reducer::max);
+  }
+
+  // The dims that taps slide over, if they are the rows and columns of an image.
+  std::optional<WindowLeaf::Image> find_image(const Access& data, const std::vector<RegionAxis>& taps, const std::vector<RegionAxis>& rows) const {
+    if (weights.axis.empty() || out.a_type != DType::f32 || taps.empty() || taps.size() > 2) return std::nullopt;
+    if (data.otherwise && !is_identity(data.otherwise)) return std::nullopt;
+    std::vector<WindowLeaf::Side> sides(taps.size());
+    for (std::size_t d = 0; d < data.at.size(); ++d) {
+      const std::int64_t dim = p.tensor(data.tensor).dims[d].constant();
+      const auto terms = data.at[d].terms;
+      std::size_t n = taps.size();
+      for (const Index::Term& t : terms)
+        if (const auto found = std::find(taps.begin(), taps.end(), axis(std::get<AxisId>(t.of))); found != taps.end())
+          n = static_cast<std::size_t>(found - taps.begin());
+      if (n == taps.size()) {
+        const Interval range = bounds(data.at[d], s.axes);
+        if (range.low < 0 || range.high >= dim) return std::nullopt;
+        continue;
+      }
+      WindowLeaf::Side& side = sides[n];
+      if (side.stride != 0 || terms.size() > 2) return std::nullopt;
+      side.offset = data.at[d].offset.constant(), side.extent = dim, side.taps = extent(taps[n]);
+      for (const Index::Term& t : terms) {
+        const RegionAxis x = axis(std::get<AxisId>(t.of));
+        const std::int64_t c = t.coefficient.constant();
+        if (c <= 0) return std::nullopt;
+        if (x == taps[n]) side.dilation = c, side.stride = out.in_place.strides[x] / c;
+        else if (std::count(rows.begin(), rows.end(), x)) side.axis = x, side.step = c;
+        else if (extent(x) != 1) return std::nullopt;
+      }
+      if (side.stride <= 0 || (side.axis >= 0 && out.in_place.strides[side.axis] != side.step * side.stride)) return std::nullopt;
+    }
+    WindowLeaf::Image image{taps.size() > 1 ? sides[0] : WindowLeaf::Side{}, sides.back()};
+    const bool known = std::all_of(sides.begin(), sides.end(), [](const auto& side) { return side.stride > 0; });
+    if (!known || image.x.dilation != 1 || !k::slides(image.x.taps, image.x.step)) return std::nullopt;
+    return image;
   }
 
   // The dims that a window may leave, each by one row axis and one tap axis of its own; none if they do not come in that form.
@@ -274,6 +324,36 @@ struct Part {
   }
 };
 
+// The whole tile as an image.
+void run_image(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<View>& views, const std::int64_t* low, const std::int64_t* high,
+               std::byte* scratch) {
+  LeafLoops loops{views, l.rows, l.far, l.steps, low, high, reinterpret_cast<std::int64_t*>(scratch)};
+  const WindowLeaf::Side &y = l.image->y, &x = l.image->x;
+  const RegionAxis lane = l.lanes[0];
+  const auto extent = [&](const WindowLeaf::Side& side) { return side.axis < 0 ? 1 : loops.extent(side.axis); };
+  const auto first = [&](const WindowLeaf::Side& side) { return side.offset + (side.axis < 0 ? 0 : side.step * low[side.axis]); };
+  k::Slide call;
+  call.y = extent(y), call.x = extent(x), call.c = loops.extent(lane);
+  if (call.y == 0 || call.x == 0 || call.c == 0) return;
+  call.taps_y = y.taps, call.taps_x = x.taps;
+  call.row = first(y), call.row_step = y.step, call.row_dilation = y.dilation, call.rows = y.extent;
+  call.column = first(x), call.column_step = x.step, call.columns = x.extent;
+  call.a_row = y.stride, call.a_column = x.stride;
+  call.w_tap = l.lane_extent;
+  call.out_type = l.c_type;
+  call.out_row = y.axis < 0 ? 0 : l.c_strides[y.axis], call.out_column = x.axis < 0 ? 0 : l.c_strides[x.axis];
+  call.epilogue = loops.set_steps(lane);
+  const std::int64_t to_image = call.row * call.a_row + call.column * call.a_column;
+  loops.each(l.c_strides.axis.size(), [&](const std::int64_t* point) {
+    call.a = reinterpret_cast<const float*>(views[static_cast<std::size_t>(l.a)].origin) + (l.in_place.strides.at(point) - to_image);
+    call.out = loops.address(l.c, l.c_strides, l.c_type, point);
+    std::int64_t from = low[lane];
+    for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
+    call.w = reinterpret_cast<const float*>(l.packed->data) + from;
+    leaf.slide(call);
+  });
+}
+
 // The taps of a slide that lie inside at one row: [first, last).
 std::pair<std::int64_t, std::int64_t> inside(const WindowLeaf::Slide& s, std::int64_t row) {
   const std::int64_t start = s.stride * row + s.offset;
@@ -320,6 +400,7 @@ void cut(const Part& whole, std::size_t n, std::int64_t* low, std::int64_t* high
 
 void run_window(const k::Kernels& leaf, const WindowLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
                 const std::int64_t* high, std::byte* scratch) {
+  if (l.image) return run_image(leaf, l, views, low, high, scratch);
   const Placement& a = a_copy ? l.copied : l.in_place;
   const std::byte* origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
   Part part{leaf, l, views, a, origin, low, high, reinterpret_cast<std::int64_t*>(scratch)};

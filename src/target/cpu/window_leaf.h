@@ -2,7 +2,8 @@
 // rows the axes that the window slides over, taps the reduced axes.
 //
 // Where a window hangs over an edge and the value outside is the reducer's identity, nothing is copied: the rows are cut where the
-// set of taps inside changes (two or three cuts an edge), and each part is called with its taps. Sums of integers begin with what
+// set of taps inside changes (two or three cuts an edge), and each part is called with its taps. A weighted sum whose taps slide over
+// the rows and columns of an image is one call of the slide leaf, which knows where the image ends. Sums of integers begin with what
 // the taps outside add, which is known: the value there times their weights.
 #pragma once
 #include "target/cpu/contract_leaf.h"
@@ -23,6 +24,10 @@ struct WindowLeaf {
   struct Slide { RegionAxis row, tap; std::int64_t stride, dilation, offset, extent, taps; };
   std::vector<Slide> slides;
   std::vector<std::vector<std::int64_t>> tap_index; // [slide][tap]: the value of the slide's tap axis
+  // One dim of the data that taps slide over; an axis may be missing (-1).
+  struct Side { RegionAxis axis = -1; std::int64_t step = 1, dilation = 1, offset = 0, extent = 1, taps = 1, stride = 0; };
+  struct Image { Side y, x; };
+  std::optional<Image> image;                     // for the slide leaf; then `rows` are its y and x
   std::vector<StepOf> steps;
   std::shared_ptr<const Aligned> packed;          // weights as f32, of integers as i16 [far axes of the weights][taps][lanes], or null
   bool integers = false;                          // of eight bits, summed in i32

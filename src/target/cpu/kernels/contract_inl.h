@@ -22,10 +22,12 @@ namespace tilewright::kernels {
 namespace TW_ISA {
 namespace {
 
+static_assert(mr <= most_tile_rows);
 constexpr bool half_vectors = lanes >= 8;
 constexpr int granule = half_vectors ? lanes / 2 : lanes; // columns by which tiles narrow
 constexpr int staged_k = 512;                             // of a row of A, copied at a time
 constexpr int staged_panels = 16;                         // that share one copy
+constexpr int few_k = 16, listed_k = 256;                 // products of a tap that are not worth a loop; all of them
 
 // One run of the micro-kernel. Pointers to rows stand at column 0 of the block or of a buffer, `column` elements before
 // the tile.
@@ -39,7 +41,7 @@ struct Step {
   std::int64_t begin_column;
   float* const* end; // where they go
   std::int64_t end_column;
-  const float* bias; // at the tile; the rest only with Quick endings, column by end_column
+  const float* bias; // at the tile, where the sums begin; the rest only with Quick endings, column by end_column
   const float* const* residual;
   bool limits;
   float low, high;
@@ -93,21 +95,24 @@ template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kerne
   if (s.begin)
     sums.template update<const float>(
         [&](int r) __attribute__((always_inline)) { return s.begin[r] + s.begin_column; }, read);
+  else if (s.bias)
+    sums.template update<const float>(
+        [&](int) __attribute__((always_inline)) { return s.bias; }, read);
   else
     sums.clear();
   const float* a[rows];
   unroll<rows>(TW_UNROLLED(r) { a[r.value] = s.a[r.value]; });
   const B* const panel = static_cast<const B*>(s.b);
   const B* b = panel;
-  for (std::int64_t t = 0; t < s.taps; ++t) {
-    std::int64_t at = s.tap ? s.tap[t] : 0;
-    if (s.b_tap) b = panel + s.b_tap[t];
-    for (std::int64_t k = 0; k < s.k; ++k, at += s.a_k, b += nr) sums.multiply_add(b, a, at);
-  }
+  if (s.k == 1 && s.tap && !s.b_tap)
+    for (std::int64_t t = 0; t < s.taps; ++t, b += nr) sums.multiply_add(b, a, s.tap[t]);
+  else
+    for (std::int64_t t = 0; t < s.taps; ++t) {
+      std::int64_t at = s.tap ? s.tap[t] : 0;
+      if (s.b_tap) b = panel + s.b_tap[t];
+      for (std::int64_t k = 0; k < s.k; ++k, at += s.a_k, b += nr) sums.multiply_add(b, a, at);
+    }
   if constexpr (sizeof(B) == 4) { // a Quick ending
-    if (s.bias)
-      sums.template update<const float>(
-          [&](int) __attribute__((always_inline)) { return s.bias; }, add);
     if (s.residual)
       sums.template update<const float>(
           [&](int r) __attribute__((always_inline)) { return s.residual[r] + s.end_column; }, add);
@@ -162,7 +167,8 @@ struct RowTile {
   int rows;
   float* c[mr]; // of Quick endings
   const float* residual[mr];
-  float* spill[mr]; // rows of sums[0]
+  float* spill[mr];           // rows of sums[0]
+  alignas(64) float bias[nr]; // of a panel that ends before its vectors do
   alignas(64) float sums[staged_panels][mr * nr];
   alignas(64) float staged[mr * staged_k];
 };
@@ -265,19 +271,32 @@ inline void sum_range(const Contract& c, const Quick& quick, RowTile& t, Step& s
   const bool ends = range.last && direct;
   s.end = ends ? t.c : t.spill;
   s.end_column = ends ? p.column : spilled;
-  s.bias = ends && quick.bias ? quick.bias + p.column : nullptr;
+  s.bias = quick.bias && range.first ? quick.bias + p.column : nullptr;
+  if (s.bias && p.columns < p.width * granule) {
+    for (int i = 0; i < p.columns; ++i) t.bias[i] = s.bias[i];
+    s.bias = t.bias;
+  }
   s.residual = ends && quick.residual ? t.residual : nullptr;
   s.limits = ends && quick.limits;
   s.b = static_cast<const char*>(p.b) + (c.b_offset ? 0 : range.from * nr * bytes_of_storage(c.b_type));
   s.b_tap = c.b_offset ? c.b_offset + range.from : nullptr;
   micro_kernel_for(c.b_type, p.width, t.rows)(s);
   if (range.last && !direct)
-    finish_tile({t.sums[p.slot], nr, t.rows, p.columns, t.row, p.column}, c.epilogue, {c.c, c.c_type, c.c_rows, c.c_n});
+    finish_tile({t.sums[p.slot], nr, t.rows, p.columns, t.row, p.column, nullptr},
+                c.accumulate ? c.epilogue : quick.rest, {c.c, c.c_type, c.c_rows, c.c_n, t.row});
 }
 
-inline void contract_block(const Contract& c) {
-  if (c.m <= 0 || c.n <= 0) return;
-  const Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n);
+// Taps of few products, as one list of taps of one product.
+inline bool list_products(const Contract& c, std::int64_t (&list)[listed_k]) {
+  if (c.taps <= 1 || c.k <= 1 || c.k >= few_k || c.taps * c.k > listed_k || c.b_offset || c.a_type != DType::f32) return false;
+  for (std::int64_t t = 0; t < c.taps; ++t)
+    for (std::int64_t k = 0; k < c.k; ++k) list[t * c.k + k] = (c.tap_offset ? c.tap_offset[t] : 0) + k * c.a_k;
+  return true;
+}
+
+inline void contract_panels(const Contract& c) {
+  Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n);
+  if (c.accumulate && quick.bias) quick.possible = false, quick.bias = nullptr; // it is added behind the sum
   const bool staged = must_stage(c);
   const std::int64_t depth = c.taps * c.k, range = staged && depth ? least<std::int64_t>(depth, staged_k) : depth;
   const std::int64_t b_bytes = bytes_of_storage(c.b_type), panel = c.b_panel ? c.b_panel : depth * nr;
@@ -305,6 +324,16 @@ inline void contract_block(const Contract& c) {
         }
       }
     }
+}
+
+inline void contract_block(const Contract& c) {
+  if (c.m <= 0 || c.n <= 0) return;
+  std::int64_t list[listed_k];
+  if (!list_products(c, list)) return contract_panels(c);
+  Contract listed = c;
+  listed.b_panel = c.b_panel ? c.b_panel : c.taps * c.k * nr;
+  listed.taps = c.taps * c.k, listed.k = 1, listed.tap_offset = list;
+  contract_panels(listed);
 }
 
 } // namespace

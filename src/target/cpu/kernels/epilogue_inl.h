@@ -1,9 +1,10 @@
 // The end of contract and window: what is done to a tile of fp32 sums before it is stored.
 //
-// Two ways. The common endings (a bias per column, one full operand such as a residual, limits; f32 out, columns
-// adjacent) are done on the accumulators in registers: Quick. Everything else spills the tile to the stack, where each
-// step runs over the whole tile, so that choosing the step costs little; a tile is at most 2 KiB and stays in the L1
-// cache.
+// A bias per column that comes first is where the sums begin. Then there are two ways. The common endings (one full
+// operand such as a residual, limits; f32 out, columns adjacent) are done on the accumulators in registers: Quick.
+// Everything else spills the tile to the stack, where each step runs over the whole tile, so that choosing the step
+// costs little; a tile is at most 2 KiB and stays in the L1 cache. A function of one value that comes last is applied
+// on the way to the result.
 #pragma once
 #include "target/cpu/kernels/math_inl.h"
 
@@ -15,7 +16,8 @@ namespace {
 
 struct Quick {
   bool possible = false, limits = false;
-  const float* bias = nullptr;            // per column
+  const float* bias = nullptr;            // per column; not among the steps of `rest`
+  Epilogue rest;                          // where Quick is not possible
   const EpilogueStep* residual = nullptr; // one element an output
   float low = 0, high = 0;
 };
@@ -30,6 +32,7 @@ TW_INLINE Quick quick_ending(const Epilogue& epilogue, DType out, std::int64_t c
     return s != end && s->op == StepOp::add && s->operand && s->dtype == DType::f32 && s->column == 1;
   };
   if (added() && !s->rows.table && s->rows.stride == 0) q.bias = static_cast<const float*>((s++)->operand);
+  q.rest = {s, static_cast<int>(end - s)};
   if (added()) q.residual = s++;
   const float infinity = bits_to_float(0x7f800000u);
   q.low = -infinity;
@@ -47,9 +50,21 @@ struct Tile {
   int width;     // a multiple of the vector; columns past `columns` hold anything
   int rows, columns;
   std::int64_t row, column; // of the block, where the tile begins
+  float* const* to;         // where the rows go; null: they stay
 };
 
 template <class F> TW_INLINE void over_tile(const Tile& t, F&& f) {
+  if (t.to) {
+    for (int r = 0; r < t.rows; ++r) {
+      const float* const x = t.values + r * t.width;
+      float* const p = t.to[r];
+      by_vectors(
+          t.columns, [&](std::int64_t i, auto whole) __attribute__((always_inline)) {
+            store_if<decltype(whole)::value>(f(load(x + i)), p + i, t.columns - i);
+          });
+    }
+    return;
+  }
   for (int i = 0; i < t.rows * t.width; i += lanes) store(f(load(t.values + i)), t.values + i);
 }
 
@@ -167,7 +182,7 @@ HWY_NOINLINE void apply_step(const EpilogueStep& s, const Tile& t) {
   case StepOp::round:
     if (s.dtype == DType::u8 || s.dtype == DType::i8)
       return TW_UNARY(hn::ConvertTo(D(), to_whole(x, least_of(s.dtype), most_of(s.dtype))));
-    return s.dtype == DType::f16 ? round_tile<F16>(t) : s.dtype == DType::bf16 ? round_tile<Bf16>(t) : void();
+    return s.dtype == DType::f16 ? round_tile<F16>(t) : s.dtype == DType::bf16 ? round_tile<Bf16>(t) : TW_UNARY(x);
   case StepOp::rint: return TW_UNARY(nearest(x));
   case StepOp::to_float: return; // of sums of integers: done by their own ending
   }
@@ -181,13 +196,16 @@ struct Output {
   DType dtype;
   Rows rows;
   std::int64_t column; // stride
+  std::int64_t row;    // of `rows`, where the tile begins
 };
+
+constexpr int most_tile_rows = 16;
 
 inline void store_tile(const Tile& t, const Output& out) {
   for_storage(
       out.dtype, [&](auto* type) __attribute__((always_inline)) {
         for (int r = 0; r < t.rows; ++r) {
-          auto* p = static_cast<decltype(type)>(out.base) + row_at(out.rows, t.row + r) + t.column * out.column;
+          auto* p = static_cast<decltype(type)>(out.base) + row_at(out.rows, out.row + r) + t.column * out.column;
           const float* x = t.values + r * t.width;
           if (out.column == 1)
             by_vectors(
@@ -201,8 +219,19 @@ inline void store_tile(const Tile& t, const Output& out) {
 }
 
 // Applies all steps and stores the tile.
-[[maybe_unused]] HWY_NOINLINE void finish_tile(const Tile& t, const Epilogue& epilogue, const Output& out) {
-  for (int i = 0; i < epilogue.count; ++i) apply_step(epilogue.steps[i], t);
+[[maybe_unused]] HWY_NOINLINE void finish_tile(Tile t, const Epilogue& epilogue, const Output& out) {
+  const int last = epilogue.count - 1;
+  for (int i = 0; i < last; ++i) apply_step(epilogue.steps[i], t);
+  if (last >= 0) {
+    const EpilogueStep& s = epilogue.steps[last];
+    if (!s.operand && out.dtype == DType::f32 && out.column == 1) {
+      float* to[most_tile_rows];
+      for (int r = 0; r < t.rows; ++r) to[r] = static_cast<float*>(out.base) + row_at(out.rows, out.row + r) + t.column;
+      t.to = to;
+      return apply_step(s, t);
+    }
+    apply_step(s, t);
+  }
   store_tile(t, out);
 }
 

@@ -265,7 +265,7 @@ inline void contract_integer_block(const Contract& c) {
   const std::int64_t together = direct ? fitting : least<std::int64_t>(fitting, integer_slots);
   const std::int64_t tiles = (c.m + mr - 1) / mr;
   const IntegerQuick quick = integer_quick(c.epilogue, c.c_type, c.c_n);
-  const Output out{c.c, c.c_type, c.c_rows, c.c_n};
+  const Output out{c.c, c.c_type, c.c_rows, c.c_n, 0};
   IntegerRows t;
   ShortEnd end;
   const bool listed = dots && !direct && depth <= range && list_runs(c, t);

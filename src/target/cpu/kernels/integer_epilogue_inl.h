@@ -380,12 +380,12 @@ HWY_NOINLINE void finish_integers(const IntegerTile& t, const IntegerQuick& q, c
   if (step == epilogue.count) return store_tile_whole(t, out);
   float* const values = reinterpret_cast<float*>(t.sums);
   for (int i = 0; i < t.rows * t.width; i += lanes) store(hn::ConvertTo(D(), load(t.sums + i)), values + i);
-  const Tile tile{values, t.width, t.rows, t.columns, t.row, t.column};
+  const Tile tile{values, t.width, t.rows, t.columns, t.row, t.column, nullptr};
   for (++step; step < epilogue.count; ++step) apply_step(epilogue.steps[step], tile);
   if (out.dtype == DType::u8 || out.dtype == DType::i8)
     store_tile_bytes(tile, out);
   else
-    store_tile(tile, out);
+    store_tile(tile, {out.base, out.dtype, out.rows, out.column, t.row});
 }
 
 } // namespace

@@ -29,6 +29,7 @@ struct Kernels {
   void (*pack_integers)(const PackB&);
   std::int64_t (*integer_panel)(std::int64_t depth, DType b); // bytes of nr columns of taps * k = depth elements
   void (*window_integers)(const Window&);
+  void (*slide)(const Slide&);                // takes what slides(taps_x, column_step) allows
   void (*run)(const CodeView&, const Frame&); // called through run(leaf, code, frame)
   void (*copy)(const Copy&);
   void (*fill)(const Fill&);

@@ -4,7 +4,8 @@
 //
 //   contract   C[m, n]   (+)= sum over taps t and k of A[row(m) + tap_offset[t] + k * a_k] * B[t, k, n]
 //   window     out[x, c]  =  reduce over taps t of A[row(x) + tap_offset[t] + c] (* W[weight(t) + c])
-//   both end in an epilogue: a list of steps applied in order to the fp32 result before it is rounded and stored
+//   slide      out[y, x, c] = sum over i, j of A[y * step + i, x * step + j, c] * W[i, j, c], edges left out
+//   they end in an epilogue: a list of steps applied in order to the fp32 result before it is rounded and stored
 //
 // Example: a 3x3 convolution, channels last, one image row of 112 pixels, 32 channels in and 64 out, stride 1, then
 // ReLU:
@@ -129,6 +130,28 @@ struct Window {
   Rows out_rows = {};
   Epilogue epilogue = {};
 };
+
+// A weighted window that slides over the rows and columns of an image. Rows and columns outside contribute nothing:
+//
+//   out[y, x, c] = sum over i, j of A[row + y * row_step + i * row_dilation, column + x * column_step + j, c] * W[i, j,
+//   c]
+struct Slide {
+  std::int64_t y = 0, x = 0, c = 0; // outputs
+  std::int64_t taps_y = 0, taps_x = 0;
+  std::int64_t row = 0, row_step = 1, row_dilation = 1, rows = 0; // of A; row: of the first tap of the first output
+  std::int64_t column = 0, column_step = 1, columns = 0;
+  const float* a = nullptr; // at row 0, column 0
+  std::int64_t a_row = 0, a_column = 0;
+  const float* w = nullptr;
+  std::int64_t w_tap = 0; // W[(i * taps_x + j) * w_tap + c]
+  void* out = nullptr;
+  DType out_type = DType::f32;
+  std::int64_t out_row = 0, out_column = 0;
+  Epilogue epilogue = {}; // output (y, x) is row y * Slide::x + x
+};
+constexpr bool slides(std::int64_t taps_x, std::int64_t column_step) {
+  return (taps_x == 3 || taps_x == 5 || taps_x == 7) && (column_step == 1 || column_step == 2);
+}
 
 // dst[r * dst_row + c * dst_column] = src[r * src_row + c * src_column]; elements of 1, 2, 4 or 8 bytes. No overlap.
 struct Copy {

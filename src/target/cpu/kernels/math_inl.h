@@ -33,10 +33,14 @@ constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits:
   r = hn::NegMulAdd(n, hn::Set(d, ln2_low), r);
   const V q = polynomial(r, {0.5f, 0.166666657f, 0.041666463f, 0.00833357126f, 0.00139350968f, 0.00019739561f});
   const V y = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_scalef_ps(y.raw, n.raw)};
+#else
   const VI whole = hn::ConvertTo(DI(), n),
            first = hn::ShiftRight<1>(whole); // in two steps: down to subnormals, up to inf
   const V result = hn::Mul(hn::Mul(y, power_of_two(first)), power_of_two(hn::Sub(whole, first)));
   return hn::IfThenElse(hn::IsNaN(x), x, result);
+#endif
 }
 
 [[maybe_unused]] TW_INLINE V log(V x) {

@@ -11,6 +11,7 @@ void contract_integers(const Contract&);
 void pack_integers(const PackB&);
 std::int64_t integer_panel(std::int64_t depth, DType b);
 void window_integers(const Window&);
+void slide(const Slide&);
 void run(const CodeView&, const Frame&);
 void copy(const Copy&);
 void fill(const Fill&);

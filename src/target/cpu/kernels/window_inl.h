@@ -56,7 +56,8 @@ HWY_NOINLINE void window_strip(const Window& w, const Quick& quick, const Strip&
     alignas(64) float values[count * lanes];
     unroll<count>(TW_UNROLLED(i) { store(sum[i.value], values + i.value * lanes); });
     const int columns = whole ? lanes : static_cast<int>(at.left);
-    return finish_tile({values, lanes, count, columns, at.x, at.c}, w.epilogue, {w.out, w.out_type, w.out_rows, 1});
+    return finish_tile({values, lanes, count, columns, at.x, at.c, nullptr}, w.epilogue,
+                       {w.out, w.out_type, w.out_rows, 1, at.x});
   }
   if (quick.bias) {
     const V bias = load_if<whole>(quick.bias + at.c, at.left);

@@ -1,0 +1,271 @@
+#include "plan/cpu_time.h"
+
+#include <algorithm>
+
+#include "cost/spill.h"
+#include "law/stream.h"
+
+namespace tilewright {
+
+namespace {
+
+constexpr double corrections = 40; // operations for each element of a sum that follows a statistic, a turn: a pass over it
+
+RegionAxis streamed(const std::vector<AxisStep>& steps) {
+  RegionAxis stream = -1;
+  for (const AxisStep& step : steps)
+    if (step.how == AxisStep::How::stream) stream = step.axis;
+  return stream;
+}
+
+} // namespace
+
+const CpuTime::Form& CpuTime::form(std::size_t i) const {
+  for (std::size_t n = forms_.size(); n < r.statements.size(); ++n) {
+    Form f;
+    if (auto c = contraction(p, statement(n))) f.product = std::move(*c);
+    if (auto w = window(p, statement(n))) f.window = std::move(*w);
+    forms_.push_back(std::move(f));
+  }
+  return forms_[i];
+}
+
+// Whether some leaf of a CPU has this axis in its vectors.
+bool CpuTime::in_vectors(RegionAxis a) const {
+  const auto holds = [&](std::size_t i, const std::vector<AxisId>& axes) {
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](AxisId x) { return plain_axis(r.image[i][static_cast<std::size_t>(x)]) == a; });
+  };
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    if (const auto& c = form(i).product; c && holds(i, c->n)) return true;
+    if (const auto& w = form(i).window; w && holds(i, w->lanes)) return true;
+  }
+  return false;
+}
+
+// A reduction along what lies contiguously: lanes of one vector would have to meet.
+bool CpuTime::along_lanes(std::size_t i) const {
+  const Statement& s = statement(i);
+  if (s.reduced.empty() || form(i).product) return false;
+  bool found = false;
+  for_each_access(s, [&](const Access& a) {
+    const DimOrder& order = layouts[static_cast<std::size_t>(a.tensor)];
+    if (order.empty() || p.tensor(a.tensor).kind == Kind::weight) return; // packed as the leaf wants it
+    const Index& inner = a.at[static_cast<std::size_t>(order.back())];
+    found |= std::any_of(s.reduced.begin(), s.reduced.end(), [&](AxisId x) { return mentions_axis(inner, x); });
+  });
+  return found;
+}
+
+// A map whose value leaves the kernel and is read in it: it and the maps beside it are no ending of a leaf.
+bool CpuTime::stored_between(const Boundary& b, std::size_t i) const {
+  const TensorId t = statement(i).out;
+  if (!statement(i).reduced.empty() || !std::count(b.outputs.begin(), b.outputs.end(), t)) return false;
+  bool read = false;
+  for (std::size_t j = i + 1; j < r.statements.size(); ++j)
+    for_each_access(statement(j), [&](const Access& a) { read |= a.tensor == t; });
+  return read;
+}
+
+// Maps at the points of a reduction before them that read its value, at last through others: the ending of a leaf.
+std::vector<bool> CpuTime::endings(const Boundary& b) const {
+  std::vector<bool> list(r.statements.size(), false);
+  std::set<TensorId> values;
+  std::int64_t points = -1;
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& s = statement(i);
+    std::int64_t mine = 1;
+    for (AxisId x : parallel_axes(s)) mine *= s.axes[static_cast<std::size_t>(x)].constant();
+    if (!s.reduced.empty()) {
+      values = {s.out}, points = mine;
+      continue;
+    }
+    for_each_access(s, [&](const Access& a) { list[i] = list[i] || (mine == points && values.count(a.tensor)); });
+    if (list[i]) values.insert(s.out);
+    if (stored_between(b, i)) list[i] = false;
+  }
+  return list;
+}
+
+// Whether sums follow their statistics along what is streamed.
+bool CpuTime::follows(const std::vector<AxisStep>& steps) const {
+  const RegionAxis stream = streamed(steps);
+  const auto known = follows_.find(stream);
+  return known != follows_.end() ? known->second : follows_[stream] = stream >= 0 && needs_stream(p, r, stream);
+}
+
+// How many times longer each statement takes than its work says where no leaf of a CPU takes it: streamed reductions,
+// products of what the kernel makes with what lies beyond its edge, reductions along lanes, and maps that end no
+// leaf.
+const std::vector<double>& CpuTime::longer(const std::vector<AxisStep>& steps) const {
+  const RegionAxis stream = streamed(steps);
+  const auto known = factors_.find(stream);
+  return known != factors_.end() ? known->second : factors_[stream] = factors_of(stream);
+}
+std::vector<double> CpuTime::factors_of(RegionAxis stream) const {
+  std::vector<double> list(r.statements.size(), 1);
+  if (m.target != Target::cpu) return list;
+  const Boundary b = boundary(p, r);
+  const std::vector<bool> ending = endings(b);
+  const bool following = stream >= 0 && needs_stream(p, r, stream);
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& s = statement(i);
+    if (s.reduced.empty()) list[i] = ending[i] ? 1 : std::max(1.0, o.interpreted / 2);
+    if (along_lanes(i)) list[i] = o.interpreted;
+    const bool product = form(i).product.has_value();
+    if (s.reduced.empty() || (!product && !form(i).window)) continue;
+    bool slow = false;
+    for (AxisId x : s.reduced) slow |= stream >= 0 && !(following && product) && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == stream;
+    for_each_access(s, [&](const Access& a) {
+      for (StatementId id : r.statements) slow |= product && a.otherwise && p.statement(id)->out == a.tensor;
+    });
+    if (slow) list[i] = o.interpreted;
+  }
+  return list;
+}
+
+// Where a transfer belongs, and each statement: one phase a reduction, the maps behind it included.
+std::vector<std::size_t> CpuTime::phases() const {
+  std::vector<std::size_t> list;
+  std::size_t phase = 0;
+  bool reduced = false;
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    if (!statement(i).reduced.empty() && reduced) ++phase;
+    reduced |= !statement(i).reduced.empty();
+    list.push_back(phase);
+  }
+  return list;
+}
+
+// The interpreter goes through rows of what lies contiguously in the result: short ones cost more an element.
+double CpuTime::in_short_rows(std::size_t i, const std::vector<AxisStep>& steps,
+                              const std::vector<std::int64_t>& size) const {
+  const Statement& s = statement(i);
+  const DimOrder& order = layouts[static_cast<std::size_t>(s.out)];
+  if (order.empty()) return 1;
+  const auto inner = plain_axis(s.at[static_cast<std::size_t>(order.back())]);
+  if (!inner) return 1;
+  std::int64_t n = s.axes[static_cast<std::size_t>(*inner)].constant();
+  const auto axis = plain_axis(r.image[i][static_cast<std::size_t>(*inner)]);
+  for (std::size_t k = 0; k < steps.size(); ++k)
+    if (axis && steps[k].axis == *axis) n = std::min(n, size[k]);
+  return 1 + 75.0 / static_cast<double>(std::max<std::int64_t>(n, 1));
+}
+
+// Seconds of one core that a schedule takes longer than its cost says.
+double CpuTime::interpreted_seconds(const Cost& c, const std::vector<AxisStep>& steps) const {
+  if (m.target != Target::cpu) return 0;
+  const auto unit = unit_for(m, UnitKind::alu, DType::f32);
+  double operations = 0;
+  const auto factor = longer(steps);
+  std::vector<std::int64_t> size;
+  for (const AxisStep& step : steps) size.push_back(step.size);
+  for (std::size_t i = 0; i < factor.size(); ++i)
+    if (factor[i] > 1)
+      operations += (factor[i] * in_short_rows(i, steps, size) - 1) * static_cast<double>(c.done[i].operations);
+  return unit ? operations * std::max(m.core.count, 1) / operations_per_second(m, *unit, DType::f32) : 0;
+}
+
+const CpuTime::Flow& CpuTime::flow() const {
+  if (flow_) return *flow_;
+  Flow f{phases(), std::vector<std::set<std::size_t>>(r.statements.size()), {}};
+  for (std::size_t i = 0; i < f.phase.size(); ++i) {
+    f.moved.try_emplace({statement(i).out, true}, f.phase[i]);
+    for_each_access(statement(i), [&](const Access& a) {
+      f.moved.try_emplace({a.tensor, false}, f.phase[i]);
+      for (std::size_t from = 0; from < i; ++from)
+        if (statement(from).out == a.tensor && f.phase[from] != f.phase[i]) f.later[from].insert(f.phase[i]);
+    });
+  }
+  return flow_.emplace(std::move(f));
+}
+
+// The share of a leaf's rows and columns that a full tile fills.
+double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
+  const auto& c = form(i).product;
+  if (!c) return 1;
+  auto part = [&](const std::vector<AxisId>& axes, bool one, std::int64_t granule) {
+    std::int64_t n = 1;
+    for (AxisId x : axes) {
+      const auto a = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
+      std::int64_t e = statement(i).axes[static_cast<std::size_t>(x)].constant();
+      for (std::size_t s = 0; s < steps.size(); ++s)
+        if (a && steps[s].axis == *a) e = std::min(e, size[s]);
+      n = one ? std::max(n, e) : n * e;
+    }
+    return static_cast<double>(n) / static_cast<double>(ceil_div_i64(n, granule) * granule);
+  };
+  return part(c->m, false, o.leaf_rows) * part(c->n, true, o.leaf_columns);
+}
+
+// A contraction goes through its rows again for each cut of its columns, which costs some 40 ns a tile of rows.
+double CpuTime::passes(std::size_t i, const Cost& c, const std::vector<AxisStep>& steps,
+                       const std::vector<std::int64_t>& size) const {
+  const Statement& s = statement(i);
+  const auto& made = form(i).product;
+  if (!made) return 0;
+  double products = 1, cuts = 1, columns = 1;
+  for (AxisId x : made->k) products *= static_cast<double>(s.axes[static_cast<std::size_t>(x)].constant());
+  for (AxisId x : made->n) {
+    const auto axis = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
+    const std::int64_t n = s.axes[static_cast<std::size_t>(x)].constant();
+    columns *= static_cast<double>(n);
+    for (std::size_t k = 0; k < steps.size(); ++k)
+      if (axis && steps[k].axis == *axis) cuts *= static_cast<double>(ceil_div_i64(n, size[k]));
+  }
+  const double rows = static_cast<double>(c.done[i].multiply_adds) / std::max(products * columns, 1.0);
+  return (cuts - 1) * rows / o.leaf_rows * 40e-9;
+}
+
+// How often a point of a reduction goes around the stream: one over the size of its chunk.
+double CpuTime::turns(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
+  double n = 0;
+  for (std::size_t s = 0; s < steps.size(); ++s)
+    for (AxisId x : statement(i).reduced)
+      if (steps[s].how == AxisStep::How::stream && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == steps[s].axis)
+        n += 1 / static_cast<double>(size[s]);
+  return n;
+}
+
+// A CPU runs a kernel's reductions one after the other: each is bound by its work or by what it reads, and what one
+// makes for the next is written to a core's own cache.
+double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size,
+                        bool ideal) const {
+  const auto rate = [&](UnitKind kind) {
+    const auto unit = unit_for(m, kind, DType::f32);
+    return unit ? operations_per_second(m, *unit, DType::f32) / std::max(m.core.count, 1) : 1e9;
+  };
+  const auto cache = find(m, LevelRole::cache);
+  const bool fits = cache && c.compulsory <= m.levels[static_cast<std::size_t>(*cache)].usable;
+  const LevelId far = fits ? *cache : level_of(m, LevelRole::memory);
+  const double bytes = bytes_per_second(m, far, Direction::down, 1);
+  const LevelId own = level_of(m, LevelRole::scratch);
+  const std::vector<std::size_t>& phase = flow().phase;
+  std::vector<double> work(phase.back() + 1, 0), moved(phase.back() + 1, 0);
+  const auto& factor = longer(steps);
+  const bool following = follows(steps);
+  double between = 0;
+  for (std::size_t i = 0; i < phase.size(); ++i) {
+    const double slower = factor[i] > 1 ? factor[i] * (ideal ? 1 : in_short_rows(i, steps, size)) : 1;
+    work[phase[i]] += slower * (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) /
+                                    (ideal ? 1 : fill(i, steps, size)) +
+                                static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
+    if (!ideal) work[phase[i]] += passes(i, c, steps, size);
+    const TensorId t = statement(i).out;
+    const double made = static_cast<double>(c.done[i].points) * static_cast<double>(bytes_of(p.tensor(t).dtype));
+    // A chunk of a followed stream is read while it is still close by; in each turn the sums are corrected.
+    if (following) {
+      work[phase[i]] += turns(i, steps, size) * corrections * static_cast<double>(c.done[i].points) / rate(UnitKind::alu);
+      continue;
+    }
+    const std::set<std::size_t>& later = flow().later[i];
+    for (std::size_t reader : later) moved[reader] += made / bytes_per_second(m, own, Direction::down, 1);
+    if (!later.empty()) between += made / bytes_per_second(m, own, Direction::up, 1);
+  }
+  for (const Moved& x : c.moved) moved[flow().place(x)] += static_cast<double>(x.bytes) / bytes;
+  double body = spill_seconds(m, c.stored, ideal ? 1024 : o.threads, far) + between;
+  for (std::size_t n = 0; n < work.size(); ++n) body += std::max(work[n], moved[n]);
+  return body;
+}
+
+} // namespace tilewright

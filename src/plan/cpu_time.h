@@ -1,0 +1,71 @@
+// What a kernel of several reductions takes on a CPU, for any tile sizes: reductions run one after the other, each
+// bound by its work or by what it reads; what no leaf takes is interpreted, and takes longer.
+//
+//   pointwise 16 -> 96, depthwise 3x3 behind it, 14 x 14 tiles:  the first is bound by its work, what it makes stays in
+//   the core's own cache, the second reads it from there
+//
+// What does not depend on sizes is found once.
+#pragma once
+#include <map>
+#include <set>
+
+#include "plan/plan.h"
+
+namespace tilewright {
+
+class CpuTime {
+public:
+  CpuTime(const Program& program, const Region& region, const Machine& machine, const PlanOptions& options,
+          const std::vector<DimOrder>& orders)
+      : p(program), r(region), m(machine), o(options), layouts(orders) {}
+
+  // Of one core, all tiles. ideal: no size is known, nothing is lost at the ends of tiles.
+  double seconds(const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size, bool ideal) const;
+  // Of one core, that a schedule takes longer than its cost says, because of what is interpreted.
+  double interpreted_seconds(const Cost&, const std::vector<AxisStep>&) const;
+  // Whether some leaf has this axis in its vectors.
+  bool in_vectors(RegionAxis) const;
+
+private:
+  const Program& p;
+  const Region& r;
+  const Machine& m;
+  const PlanOptions& o;
+  const std::vector<DimOrder>& layouts;
+
+  struct Form {
+    std::optional<Contraction> product;
+    std::optional<Window> window;
+  };
+  // Phases, and those that read what a statement makes for them.
+  struct Flow {
+    std::vector<std::size_t> phase;
+    std::vector<std::set<std::size_t>> later;
+    std::map<std::pair<TensorId, bool>, std::size_t> moved;
+    std::size_t place(const Moved& x) const {
+      const auto at = moved.find({x.tensor, x.store});
+      return at == moved.end() ? 0 : at->second;
+    }
+  };
+  const Statement& statement(std::size_t i) const { return *p.statement(r.statements[i]); }
+  const Form& form(std::size_t) const;
+  const Flow& flow() const;
+  bool along_lanes(std::size_t) const;
+  bool stored_between(const Boundary&, std::size_t) const;
+  std::vector<bool> endings(const Boundary&) const;
+  bool follows(const std::vector<AxisStep>&) const;
+  const std::vector<double>& longer(const std::vector<AxisStep>&) const;
+  std::vector<double> factors_of(RegionAxis stream) const;
+  std::vector<std::size_t> phases() const;
+  double in_short_rows(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double turns(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double passes(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+
+  mutable std::vector<Form> forms_ = {};
+  mutable std::optional<Flow> flow_ = {};
+  mutable std::map<RegionAxis, std::vector<double>> factors_ = {}; // by what is streamed
+  mutable std::map<RegionAxis, bool> follows_ = {};                // by what is streamed
+};
+
+} // namespace tilewright
