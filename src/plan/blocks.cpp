@@ -376,7 +376,10 @@ Schedule plain_blocks(const Program& p, const Region& r, const Machine& m, const
       if (size < extent) s.steps.insert(s.steps.begin(), {AxisStep::How::tile, axes[i], size});
       room = std::max<std::int64_t>(1, room / std::max<std::int64_t>(extent, 1));
     }
-    if (legality(p, r, s, m).empty()) return s;
+    if (!legality(p, r, s, m).empty()) continue;
+    // What one leaf makes for another lies in scratch.
+    for (TensorId t : boundary(p, r).inner) s.values.push_back({t, LevelRole::scratch, layouts[static_cast<std::size_t>(t)]});
+    if (BlockChooser{p, r, m, layouts}.scratch_bytes(s) <= m.core.block_scratch) return s;
   }
   Schedule whole;
   whole.threads = threads;

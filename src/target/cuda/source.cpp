@@ -162,6 +162,11 @@ struct NestText : TensorLeaf {
     out.text += "}\n";
     out.text = group_primitives + out.text;
     if (!why.empty()) return Refused{why};
+    for (StatementId id : r.statements) {
+      const Buffer& made = buffer_of(statement(id).out);
+      if (made.inner && !in_scratch(made) && out.text.find(global(made.tensor) + "[") != std::string::npos)
+        return Refused{p.tensor(made.tensor).name + " is made by one leaf for another and has no place in scratch"};
+    }
     return std::move(out);
   }
 };
