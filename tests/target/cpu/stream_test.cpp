@@ -48,6 +48,7 @@ TEST(StreamedKernel, EqualsTheEvaluator) {
   int kernels = 0;
   for (std::uint64_t seed : testing::seeds(200)) {
     testing::Maker maker{testing::Random(seed)};
+    maker.half = seed % 4 == 0;
     const std::string text = maker.make();
     const Program original = fix_sizes(parse(text, "case.tw"), {}), p = stream_forms(original);
     const auto isas = k::available_isas();
@@ -66,12 +67,13 @@ TEST(StreamedKernel, EqualsTheEvaluator) {
         ASSERT_NO_THROW(count(p, nest, true)) << "seed " << seed << "\n" << text << print(p, r, s, nest);
         EXPECT_EQ(c.loaded + c.stored, count(p, nest, true).total()) << "seed " << seed << "\n" << text << print(p, r, s, nest);
         for (const auto& [mean, deviation] : {std::pair{0.0, 1.0}, {0.0, 1e4}, {1e4, 1.0}}) {
+          if (maker.half && mean + deviation > 1000) continue;
           const Values given = testing::given_to(original, maker.random, mean, deviation);
           const Values exact = evaluate(original, given, {}, Evaluation::fp64);
           const testing::Compared usual = testing::compared(original, evaluate(original, given, {}, Evaluation::typed), exact, mean + deviation);
           if (!usual.defined || !(usual.error < 0.05)) continue;
           const double error = testing::compared(original, testing::execute(*plan, given), exact, mean + deviation).error;
-          EXPECT_LT(error, 16 * usual.error + 4e-5) << "seed " << seed << ", chunks of " << chunk << ", mean " << mean << ", deviation " << deviation << "\n" << text << print(p, r, s, nest);
+          EXPECT_LT(error, 16 * usual.error + (maker.half ? 4e-3 : 4e-5)) << "seed " << seed << ", chunks of " << chunk << ", mean " << mean << ", deviation " << deviation << "\n" << text << print(p, r, s, nest);
           ++kernels;
         }
         if (HasFailure()) return;
