@@ -179,28 +179,32 @@ void mark_lengths(const Gathered& g, const std::byte* source, int worker, int wo
   }
 }
 
-// Panels of all copies of B, dealt out to the workers.
+// All copies of B, a block of k at a time through all panels: so few rows of B lie on few pages.
 void pack_panels(const k::Kernels& leaf, const ContractLeaf& l, const std::byte* b, int worker, int workers) {
+  constexpr std::int64_t block = 64;
   const Gathered& g = *l.gathered;
-  const std::int64_t panels = (l.n_extent + leaf.nr - 1) / leaf.nr, all = panels * g.copies, each = l.k_extent * leaf.nr;
+  const std::int64_t panels = (l.n_extent + leaf.nr - 1) / leaf.nr, each = l.k_extent * leaf.nr, blocks = (l.k_extent + block - 1) / block;
+  const std::int64_t from_width = static_cast<std::int64_t>(bytes_of(l.b_type)), to_width = static_cast<std::int64_t>(bytes_of(l.packed_type));
+  const std::int64_t all = blocks * g.copies, b_k = l.k.empty() ? 0 : l.b_strides[l.k[0]], b_n = l.b_strides[l.n];
   for (std::int64_t i = all * worker / workers, end = all * (worker + 1) / workers; i < end; ++i) {
-    std::int64_t rest = i / panels, from = l.b_strides.offset;
-    const std::int64_t column = i % panels * leaf.nr;
+    std::int64_t rest = i / blocks, from = l.b_strides.offset;
+    const std::int64_t first = i % blocks * block, to = rest * panels * each + first * leaf.nr;
     for (std::size_t f = 0; f < l.far.size(); ++f) {
       if (l.b_strides[l.far[f]] == 0) continue;
       from += rest % l.far_extent[f] * l.b_strides[l.far[f]];
       rest /= l.far_extent[f];
     }
-    from += rest * g.key_stride;   // slices outermost
-    leaf.pack_b({.n = std::min<std::int64_t>(leaf.nr, l.n_extent - column),
-                 .k = l.k_extent,
-                 .taps = 1,
-                 .src = b + (from + column * l.b_strides[l.n]) * static_cast<std::int64_t>(bytes_of(l.b_type)),
-                 .src_type = l.b_type,
-                 .b_k = l.k.empty() ? 0 : l.b_strides[l.k[0]],
-                 .b_n = l.b_strides[l.n],
-                 .dst = g.packed->data + i * each * static_cast<std::int64_t>(bytes_of(l.packed_type)),
-                 .dst_type = l.packed_type});
+    from += rest * g.key_stride + first * b_k;   // slices outermost
+    for (std::int64_t j = 0; j < panels; ++j)
+      leaf.pack_b({.n = std::min<std::int64_t>(leaf.nr, l.n_extent - j * leaf.nr),
+                   .k = std::min(block, l.k_extent - first),
+                   .taps = 1,
+                   .src = b + (from + j * leaf.nr * b_n) * from_width,
+                   .src_type = l.b_type,
+                   .b_k = b_k,
+                   .b_n = b_n,
+                   .dst = g.packed->data + (to + j * each) * to_width,
+                   .dst_type = l.packed_type});
   }
 }
 
