@@ -9,8 +9,11 @@ namespace tilewright {
 namespace {
 
 TEST(Nest, SaysWhatIsGathered) {
-  const Program p = fix_sizes(parse("program p(m=64, k=50, n=40)\ninput A[m k] : f32 sparse(zeros, tile 32, 1)\ninput B[k n] : f32\n"
-                                    "C[m n] = sum[k] A[m k] * B[k n]\noutput C\n", "case.tw"), {});
+  const Program p =
+      fix_sizes(parse("program p(m=64, k=50, n=40)\ninput A[m k] : f32 sparse(zeros, tile 32, 1)\ninput B[k n] : f32\n"
+                      "C[m n] = sum[k] A[m k] * B[k n]\noutput C\n",
+                      "case.tw"),
+                {});
   const auto r = unify(p, {0});
   ASSERT_TRUE(r);
   Schedule s;
@@ -19,8 +22,10 @@ TEST(Nest, SaysWhatIsGathered) {
   ASSERT_TRUE(nest.buffers[0].gathered);
   EXPECT_FALSE(nest.buffers[1].gathered);
   const std::string text = print(p, *r, s, nest);
-  EXPECT_NE(text.find("load A[0:64, 0:50], live micro-tiles of 32 x 1 by zeros A, packed along dim 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("load A[0:64, 0:50], live micro-tiles of 32 x 1 by zeros A, packed along dim 1\n"),
+            std::string::npos)
+      << text;
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright
