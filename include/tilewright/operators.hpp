@@ -1,10 +1,11 @@
-// Products with an operand that is mostly zeros, known only when the arrays are there: sessions of programs of a few statements, in
-// the C++ interface of tilewright.hpp. Header only, C++17.
+// Products with an operand that is mostly zeros, known only when the arrays are there: sessions of programs of a few
+// statements, in the C++ interface of tilewright.hpp. Header only, C++17.
 //
 //   tw::Session product = tw::sparse_matmul({2048, 2048, 2048, 32, 1}, {{"threads", "2"}});
 //   product.run({tw::view("A", a, {2048, 2048}), tw::view("B", b, {2048, 2048})}, {tw::view("C", c, {2048, 2048})});
 //
-// Zeros are skipped, not multiplied: 0 * infinity is 0 here. What is live is looked for in every run; a plan is made once.
+// Zeros are skipped, not multiplied: 0 * infinity is 0 here. What is live is looked for in every run; a plan is made
+// once.
 #ifndef TILEWRIGHT_OPERATORS_HPP
 #define TILEWRIGHT_OPERATORS_HPP
 
@@ -16,21 +17,24 @@ namespace detail {
 
 inline std::string sizes(const std::vector<std::pair<const char*, std::int64_t>>& list) {
   std::string text;
-  for (const auto& [name, extent] : list) text += (text.empty() ? "" : ", ") + std::string(name) + "=" + std::to_string(extent);
+  for (const auto& [name, extent] : list)
+    text += (text.empty() ? "" : ", ") + std::string(name) + "=" + std::to_string(extent);
   return text;
 }
 
 } // namespace detail
 
-// C[m n] = sum over k of A[m k] * B[k n]; micro-tiles of A of rows x columns are multiplied where any element of theirs is not 0.
+// C[m n] = sum over k of A[m k] * B[k n]; micro-tiles of A of rows x columns are multiplied where any element of theirs
+// is not 0.
 struct SparseMatmul {
   std::int64_t m = 1, k = 1, n = 1;
   std::int64_t rows = 32, columns = 1;
   std::string dtype = "f32"; // of all three: f32, f16 or bf16
 };
 inline Session sparse_matmul(const SparseMatmul& p, const Options& options = {}) {
-  return Session::from_memory("program product(" + detail::sizes({{"m", p.m}, {"k", p.k}, {"n", p.n}}) + ")\ninput A[m k] : " + p.dtype +
-                                  " sparse(zeros, tile " + std::to_string(p.rows) + ", " + std::to_string(p.columns) + ")\ninput B[k n] : " + p.dtype +
+  return Session::from_memory("program product(" + detail::sizes({{"m", p.m}, {"k", p.k}, {"n", p.n}}) +
+                                  ")\ninput A[m k] : " + p.dtype + " sparse(zeros, tile " + std::to_string(p.rows) +
+                                  ", " + std::to_string(p.columns) + ")\ninput B[k n] : " + p.dtype +
                                   "\nC[m n] : " + p.dtype + " = sum[k] A[m k] * B[k n]\noutput C\n",
                               options);
 }
@@ -41,23 +45,27 @@ struct RaggedLinear {
   std::string dtype = "f32";
 };
 inline Session ragged_linear(const RaggedLinear& p, const Options& options = {}) {
-  return Session::from_memory("program ragged(" + detail::sizes({{"b", p.b}, {"s", p.s}, {"k", p.k}, {"n", p.n}}) + ")\ninput L[b] : i32\ninput X[b s k] : " +
-                                  p.dtype + " sparse(lengths L)\ninput W[k n] : " + p.dtype + "\nY[b s n] : " + p.dtype +
+  return Session::from_memory("program ragged(" + detail::sizes({{"b", p.b}, {"s", p.s}, {"k", p.k}, {"n", p.n}}) +
+                                  ")\ninput L[b] : i32\ninput X[b s k] : " + p.dtype +
+                                  " sparse(lengths L)\ninput W[k n] : " + p.dtype + "\nY[b s n] : " + p.dtype +
                                   " = sum[k] X[b s k] * W[k n]\noutput Y\n",
                               options);
 }
 
-// Y[t n] = sum over j of p[t j] * (relu(X[t] V[e]) W[e]), e = g[t j] (i64, in [0, experts)); rows of one expert are computed together.
+// Y[t n] = sum over j of p[t j] * (relu(X[t] V[e]) W[e]), e = g[t j] (i64, in [0, experts)); rows of one expert are
+// computed together.
 struct Moe {
   std::int64_t t = 1, j = 1, experts = 1, k = 1, f = 1, n = 1;
   std::string dtype = "f32";
 };
 inline Session moe(const Moe& p, const Options& options = {}) {
-  return Session::from_memory("program moe(" + detail::sizes({{"t", p.t}, {"j", p.j}, {"e", p.experts}, {"k", p.k}, {"f", p.f}, {"n", p.n}}) +
-                                  ")\ninput X[t k] : " + p.dtype + "\ninput g[t j] : index(e)\ninput V[e k f], W[e f n], p[t j] : " + p.dtype +
-                                  "\nU[t j f] = sum[k] X[t k] * V[g[t, j], k, f]\nH[t j f] = max(U[t j f], 0)\n"
-                                  "Z[t j n] = sum[f] H[t j f] * W[g[t, j], f, n]\nY[t n] : " + p.dtype + " = sum[j] Z[t j n] * p[t j]\noutput Y\n",
-                              options);
+  return Session::from_memory(
+      "program moe(" + detail::sizes({{"t", p.t}, {"j", p.j}, {"e", p.experts}, {"k", p.k}, {"f", p.f}, {"n", p.n}}) +
+          ")\ninput X[t k] : " + p.dtype + "\ninput g[t j] : index(e)\ninput V[e k f], W[e f n], p[t j] : " + p.dtype +
+          "\nU[t j f] = sum[k] X[t k] * V[g[t, j], k, f]\nH[t j f] = max(U[t j f], 0)\n"
+          "Z[t j n] = sum[f] H[t j f] * W[g[t, j], f, n]\nY[t n] : " +
+          p.dtype + " = sum[j] Z[t j n] * p[t j]\noutput Y\n",
+      options);
 }
 
 } // namespace tw

@@ -10,7 +10,7 @@ namespace {
 
 // Why an axis of a statement has no slices of its own; empty: it has.
 class Slices {
- public:
+public:
   Slices(const Program& p, StatementId id, AxisId axis)
       : p_(p), s_(*p.statement(id)), axis_(axis), windowed_(roles(p, id)[static_cast<std::size_t>(axis)].windowed) {}
 
@@ -22,7 +22,7 @@ class Slices {
     return why;
   }
 
- private:
+private:
   const Program& p_;
   const Statement& s_;
   AxisId axis_;
@@ -50,7 +50,8 @@ class Slices {
       const Index& i = at[d];
       if (!direct(i)) continue;
       ++dims;
-      if (plain_axis(i) == axis_ && may_leave && leaves(p_.tensor(tensor).dims[d])) return fmt::format("it runs past the edge of {}", name);
+      if (plain_axis(i) == axis_ && may_leave && leaves(p_.tensor(tensor).dims[d]))
+        return fmt::format("it runs past the edge of {}", name);
       if (plain_axis(i) == axis_) continue;
       if (windowed_) return "it slides in a window";
       if (i.div != Size(1) || i.mod != Size(0)) return fmt::format("an index of {} takes it apart", name);
@@ -68,9 +69,11 @@ bool rounds(const Program& p, const Statement& s) {
   return (s.reducer == Reducer::sum || s.reducer == Reducer::prod) && is_float(held_as(p, s));
 }
 
-Refused not_plain(const std::string& name, const std::string& why) { return Refused{fmt::format("{} is not plain: {}", name, why)}; }
+Refused not_plain(const std::string& name, const std::string& why) {
+  return Refused{fmt::format("{} is not plain: {}", name, why)};
+}
 
-}  // namespace
+} // namespace
 
 Or<Permutation> permutable(const Program& p, const Region& r, RegionAxis axis) {
   const std::string& name = r.names[static_cast<std::size_t>(axis)];
@@ -81,13 +84,15 @@ Or<Permutation> permutable(const Program& p, const Region& r, RegionAxis axis) {
       const Index& image = r.image[i][static_cast<std::size_t>(a)];
       if (!mentions_axis(image, static_cast<AxisId>(axis))) continue;
       if (plain_axis(image) != axis)
-        return not_plain(name, image.terms.size() > 1 ? "it slides in a window"
-                                                      : fmt::format("{} is read at an index over it", p.tensor(s.out).name));
+        return not_plain(name, image.terms.size() > 1
+                                   ? "it slides in a window"
+                                   : fmt::format("{} is read at an index over it", p.tensor(s.out).name));
       if (const std::string why = Slices(p, r.statements[i], a).reason(); !why.empty()) return not_plain(name, why);
       out.carried |= uses_axis_value(s.body, a) || uses_axis_value(s.guard, a);
       if (std::find(s.reduced.begin(), s.reduced.end(), a) == s.reduced.end()) continue;
       if (!in_any_order(s.reducer))
-        return Refused{fmt::format("{} is reduced with {}, whose first winner depends on the order", name, name_of(s.reducer))};
+        return Refused{
+            fmt::format("{} is reduced with {}, whose first winner depends on the order", name, name_of(s.reducer))};
       out.exact &= !rounds(p, s);
     }
   }
@@ -97,7 +102,8 @@ Or<Permutation> permutable(const Program& p, const Region& r, RegionAxis axis) {
 std::vector<std::vector<RegionAxis>> permutable_together(const Program& p, const Region& r) {
   std::vector<std::vector<RegionAxis>> groups;
   for (const std::vector<RegionAxis>& g : travelling(p, r))
-    if (std::all_of(g.begin(), g.end(), [&](RegionAxis x) { return static_cast<bool>(permutable(p, r, x)); })) groups.push_back(g);
+    if (std::all_of(g.begin(), g.end(), [&](RegionAxis x) { return static_cast<bool>(permutable(p, r, x)); }))
+      groups.push_back(g);
   return groups;
 }
 
@@ -105,7 +111,8 @@ Or<bool> bucketable(const Program& p, const Region& r, RegionAxis axis) {
   const std::string& name = r.names[static_cast<std::size_t>(axis)];
   const Or<Permutation> permuted = permutable(p, r, axis);
   const Role role = roles(p, r)[static_cast<std::size_t>(axis)];
-  if (permuted && role.reducer != Reducer::none) return Refused{fmt::format("{} is reduced with {}", name, name_of(role.reducer))};
+  if (permuted && role.reducer != Reducer::none)
+    return Refused{fmt::format("{} is reduced with {}", name, name_of(role.reducer))};
   if (!permuted) return Refused{permuted.reason()};
   if (permuted->carried) return not_plain(name, "a body or guard uses its value");
   return true;
@@ -144,7 +151,7 @@ struct KeyFinder {
   }
 };
 
-}  // namespace
+} // namespace
 
 std::vector<Bucket> buckets(const Program& p, const Region& r) {
   KeyFinder finder{p, r, {}};
@@ -161,7 +168,8 @@ int keyed_dim(const Access& a) {
   for (std::size_t d = 0; d < a.at.size(); ++d) {
     const Index& i = a.at[d];
     if (is_affine(i)) continue;
-    const bool key = i.terms.size() == 1 && i.div == Size(1) && i.mod == Size(0) && i.offset == Size(0) && i.terms[0].coefficient == Size(1) &&
+    const bool key = i.terms.size() == 1 && i.div == Size(1) && i.mod == Size(0) && i.offset == Size(0) &&
+                     i.terms[0].coefficient == Size(1) &&
                      std::holds_alternative<std::shared_ptr<const Access>>(i.terms[0].of);
     if (!key || found >= 0) return -1;
     found = static_cast<int>(d);
@@ -169,7 +177,7 @@ int keyed_dim(const Access& a) {
   return found;
 }
 
-}  // namespace
+} // namespace
 
 Or<KeyedProduct> keyed_product(const Program& p, const Statement& s) {
   KeyedProduct out{s, {}, -1, 0};
@@ -195,7 +203,7 @@ Or<KeyedProduct> keyed_product(const Program& p, const Statement& s) {
   const std::vector<AxisId>& rows = c->b->tensor == out.operand ? c->m : c->n;
   std::vector<AxisId> seen;
   for (const Index& i : out.key.at) {
-    if (i.terms.empty()) continue;   // one element
+    if (i.terms.empty()) continue; // one element
     const auto x = plain_axis(i);
     if (!x || std::count(rows.begin(), rows.end(), *x) == 0 || std::count(seen.begin(), seen.end(), *x))
       return Refused{"the key's axes are not rows of the product"};
@@ -204,4 +212,4 @@ Or<KeyedProduct> keyed_product(const Program& p, const Statement& s) {
   return out;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

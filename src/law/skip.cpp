@@ -16,14 +16,17 @@ bool is_value(const ScalarRef& s, double v) {
   return is_literal(s, &x) && x == v;
 }
 
-ScalarRef literal(double v, DType t) { return is_float(t) ? number(v, t) : t == DType::boolean ? boolean(v != 0) : integer(static_cast<std::int64_t>(v), t); }
+ScalarRef literal(double v, DType t) {
+  return is_float(t) ? number(v, t) : t == DType::boolean ? boolean(v != 0) : integer(static_cast<std::int64_t>(v), t);
+}
 
 // A body where operands are replaced by what they are on the skipped slices.
 class Folder {
- public:
+public:
   bool hides = false, refused = false;
 
-  Folder(const Statement& s, AxisId axis, const Backgrounds& known, bool strict) : s_(s), axis_(axis), known_(known), strict_(strict) {}
+  Folder(const Statement& s, AxisId axis, const Backgrounds& known, bool strict)
+      : s_(s), axis_(axis), known_(known), strict_(strict) {}
 
   ScalarRef fold(const ScalarRef& n) {
     if (n->op == Op::read) return read(n);
@@ -37,7 +40,7 @@ class Folder {
     }
   }
 
- private:
+private:
   const Statement& s_;
   AxisId axis_;
   const Backgrounds& known_;
@@ -87,7 +90,7 @@ class Folder {
     case Op::min:
       for (const auto& [a, b] : {std::pair(x, y), std::pair(y, x)})
         if (is_value(a, op == Op::max ? -infinity : infinity)) return cast(b, t);
-      if (double v = 0; is_literal(x, &v) && is_value(y, v)) return literal(v, t);   // 0 and -0 are equal
+      if (double v = 0; is_literal(x, &v) && is_value(y, v)) return literal(v, t); // 0 and -0 are equal
       break;
     default: break;
     }
@@ -104,7 +107,8 @@ std::string where_text(const Program& p, const Backgrounds& known) {
 bool reads_here(const Statement& s, AxisId axis, const Backgrounds& known) {
   bool found = false;
   for_each_access(s.body, [&](const Access& a) {
-    found |= known.count(a.tensor) && std::any_of(a.at.begin(), a.at.end(), [&](const Index& i) { return plain_axis(i) == axis; });
+    found |= known.count(a.tensor) &&
+             std::any_of(a.at.begin(), a.at.end(), [&](const Index& i) { return plain_axis(i) == axis; });
   });
   return found;
 }
@@ -116,11 +120,12 @@ std::optional<double> reduced_constant(Reducer r, double term) {
   return same ? std::optional(term) : std::nullopt;
 }
 
-}  // namespace
+} // namespace
 
 Or<Skipped> skipped(const Program& p, const Statement& s, AxisId axis, const Backgrounds& known, bool strict) {
   const std::string& name = s.names[static_cast<std::size_t>(axis)];
-  if (!reads_here(s, axis, known)) return Refused{fmt::format("{} reads nothing along {} that may be skipped", p.tensor(s.out).name, name)};
+  if (!reads_here(s, axis, known))
+    return Refused{fmt::format("{} reads nothing along {} that may be skipped", p.tensor(s.out).name, name)};
   Folder folder(s, axis, known, strict);
   const ScalarRef body = folder.fold(s.body);
   if (folder.refused) return Refused{"another operand may be infinite or no number, and 0 * inf is no number (strict)"};
@@ -129,29 +134,34 @@ Or<Skipped> skipped(const Program& p, const Statement& s, AxisId axis, const Bac
   const bool constant = is_literal(body, &v);
   const auto text = [&] { return print(p, body, s.names); };
   if (std::find(s.reduced.begin(), s.reduced.end(), axis) != s.reduced.end()) {
-    if (s.reducer == Reducer::argmax || s.reducer == Reducer::argmin) return Refused{fmt::format("{} counts every term", name_of(s.reducer))};
+    if (s.reducer == Reducer::argmax || s.reducer == Reducer::argmin)
+      return Refused{fmt::format("{} counts every term", name_of(s.reducer))};
     if (!constant || v != identity_of(s.reducer))
-      return Refused{fmt::format("where {} a term is {}, and {} leaves out only {}", where_text(p, known), text(), name_of(s.reducer),
-                                 identity_of(s.reducer))};
+      return Refused{fmt::format("where {} a term is {}, and {} leaves out only {}", where_text(p, known), text(),
+                                 name_of(s.reducer), identity_of(s.reducer))};
     out.value = nullptr;
     return out;
   }
-  if (s.reducer == Reducer::argmax || s.reducer == Reducer::argmin) return Refused{fmt::format("{} has no identity", name_of(s.reducer))};
+  if (s.reducer == Reducer::argmax || s.reducer == Reducer::argmin)
+    return Refused{fmt::format("{} has no identity", name_of(s.reducer))};
   if (s.reducer != Reducer::none) {
     const auto all = constant ? reduced_constant(s.reducer, v) : std::nullopt;
-    if (!all) return Refused{fmt::format("where {} the {} is over terms {}", where_text(p, known), name_of(s.reducer), text())};
+    if (!all)
+      return Refused{fmt::format("where {} the {} is over terms {}", where_text(p, known), name_of(s.reducer), text())};
     out.constant = *all, out.value = literal(*all, compute_type(body->dtype));
   } else if (constant) {
     out.constant = v;
   }
   // A map is 0 where its guard fails. A maximum of equal terms is that of nothing where no point is live.
   const double elsewhere = s.reducer == Reducer::none ? 0 : identity_of(s.reducer);
-  if (s.guard && out.constant && *out.constant != elsewhere) return Refused{fmt::format("{} has a guard and is {} where it holds", p.tensor(s.out).name, *out.constant)};
+  if (s.guard && out.constant && *out.constant != elsewhere)
+    return Refused{fmt::format("{} has a guard and is {} where it holds", p.tensor(s.out).name, *out.constant)};
   return out;
 }
 
-std::vector<SkippedUse> skipped_uses(const Program& p, TensorId tensor, std::size_t dim, double background, bool strict) {
-  std::map<TensorId, std::pair<std::size_t, double>> spread{{tensor, {dim, background}}};   // dim, value
+std::vector<SkippedUse> skipped_uses(const Program& p, TensorId tensor, std::size_t dim, double background,
+                                     bool strict) {
+  std::map<TensorId, std::pair<std::size_t, double>> spread{{tensor, {dim, background}}}; // dim, value
   std::vector<SkippedUse> uses;
   for (StatementId id = 0; id < static_cast<StatementId>(p.nodes.size()); ++id) {
     const Statement* s = p.statement(id);
@@ -160,7 +170,8 @@ std::vector<SkippedUse> skipped_uses(const Program& p, TensorId tensor, std::siz
       Backgrounds here;
       for_each_access(s->body, [&](const Access& a) {
         const auto known = spread.find(a.tensor);
-        if (known != spread.end() && plain_axis(a.at[known->second.first]) == axis) here[a.tensor] = known->second.second;
+        if (known != spread.end() && plain_axis(a.at[known->second.first]) == axis)
+          here[a.tensor] = known->second.second;
       });
       if (here.empty()) continue;
       uses.push_back({id, axis, skipped(p, *s, axis, here, strict)});
@@ -181,4 +192,4 @@ bool needs(const Program& p, const Statement& s, AxisId axis, const Backgrounds&
   return found;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

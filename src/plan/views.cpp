@@ -32,9 +32,10 @@ struct ViewChooser {
     return -1;
   }
 
-  // The dims of the operand over which the source lies, in order: where extents alone do not tell which they are, nothing is gathered.
+  // The dims of the operand over which the source lies, in order: where extents alone do not tell which they are,
+  // nothing is gathered.
   bool lies_over(const std::vector<Size>& of) {
-    std::vector<int> ways(of.size() + 1, 0);   // to find the first so many of them
+    std::vector<int> ways(of.size() + 1, 0); // to find the first so many of them
     ways[0] = 1;
     for (const Size& dim : tensor.dims)
       for (std::size_t i = of.size(); i-- > 0;)
@@ -49,7 +50,8 @@ struct ViewChooser {
   }
   // Lengths bound the dim behind the leading ones that they are indexed by.
   bool bounded_by(const std::vector<Size>& of) {
-    if (of.size() >= tensor.dims.size() || !std::equal(of.begin(), of.end(), tensor.dims.begin())) return why = tensor.sparse->of + " does not index its leading dims", false;
+    if (of.size() >= tensor.dims.size() || !std::equal(of.begin(), of.end(), tensor.dims.begin()))
+      return why = tensor.sparse->of + " does not index its leading dims", false;
     for (std::size_t d = 0; d <= of.size(); ++d) view.dims.push_back(d);
     return true;
   }
@@ -58,7 +60,9 @@ struct ViewChooser {
   bool find_source() {
     const Sparse& s = *tensor.sparse;
     const std::size_t rank = tensor.dims.size();
-    auto unit = [&](std::size_t d) { return d + 1 == rank ? s.tile_columns : d + 2 == rank ? s.tile_rows : std::int64_t{1}; };
+    auto unit = [&](std::size_t d) {
+      return d + 1 == rank ? s.tile_columns : d + 2 == rank ? s.tile_rows : std::int64_t{1};
+    };
     view.tensor = a.tensor;
     view.source = s.form == Sparse::zeros ? a.tensor : named(s.of);
     if (view.source < 0) return why = "its " + s.of + " is gone", false;
@@ -69,7 +73,9 @@ struct ViewChooser {
       for (std::size_t d = 0; d < rank; ++d) view.dims.push_back(d);
     else if (!(view.lengths ? bounded_by(of) : lies_over(of)))
       return false;
-    for (std::size_t d : view.dims) view.unit.push_back(view.lengths ? 1 : std::clamp<std::int64_t>(unit(d), 1, std::max<std::int64_t>(extent(d), 1)));
+    for (std::size_t d : view.dims)
+      view.unit.push_back(view.lengths ? 1
+                                       : std::clamp<std::int64_t>(unit(d), 1, std::max<std::int64_t>(extent(d), 1)));
     return true;
   }
 
@@ -78,7 +84,8 @@ struct ViewChooser {
     std::vector<std::size_t> over_k, over_rows;
     for (std::size_t i = 0; i < view.dims.size(); ++i) (reduced(view.dims[i]) ? over_k : over_rows).push_back(i);
     if (over_k.size() > 1) return why = "its cells lie over two reduced axes", false;
-    const bool columns = !over_k.empty() && extent(view.dims[over_k[0]]) > view.unit[over_k[0]] && (over_rows.empty() || view.unit[over_k[0]] == 1);
+    const bool columns = !over_k.empty() && extent(view.dims[over_k[0]]) > view.unit[over_k[0]] &&
+                         (over_rows.empty() || view.unit[over_k[0]] == 1);
     view.packed = columns ? over_k : over_rows;
     if (view.packed.empty()) return why = "no micro-tile is smaller than it", false;
     return true;
@@ -100,7 +107,7 @@ struct ViewChooser {
   }
 };
 
-}  // namespace
+} // namespace
 
 std::vector<OperandAt> choose_views(const Program& p, const Region& r, std::vector<std::string>* refusals) {
   std::vector<OperandAt> views;
@@ -112,14 +119,18 @@ std::vector<OperandAt> choose_views(const Program& p, const Region& r, std::vect
       const Tensor& t = p.tensor(a->tensor);
       if (!t.sparse || r.position(r.statements[i]) < 0) continue;
       ViewChooser chooser{p, r, static_cast<int>(i), *a, t};
-      if (chooser.find_source() && chooser.find_packed() && chooser.lawful()) views.push_back(std::move(chooser.view));
-      else if (refusals) refusals->push_back(fmt::format("{} not gathered: {}", t.name, chooser.why));
+      if (chooser.find_source() && chooser.find_packed() && chooser.lawful())
+        views.push_back(std::move(chooser.view));
+      else if (refusals)
+        refusals->push_back(fmt::format("{} not gathered: {}", t.name, chooser.why));
     }
   }
   // One view a kernel: what two of them have in common is not looked for.
-  if (views.size() > 1 && refusals) refusals->push_back(fmt::format("{} not gathered: {} is", p.tensor(views[1].tensor).name, p.tensor(views[0].tensor).name));
+  if (views.size() > 1 && refusals)
+    refusals->push_back(
+        fmt::format("{} not gathered: {} is", p.tensor(views[1].tensor).name, p.tensor(views[0].tensor).name));
   if (views.size() > 1) views.resize(1);
   return views;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

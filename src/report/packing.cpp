@@ -59,8 +59,8 @@ std::vector<std::string> packing_text(const Program& p, const Region& r) {
     if (g.size() > 1) groups.push_back(names_of(r, g));
   if (!groups.empty()) lines.push_back(fmt::format("as one      {}", fmt::join(groups, "; ")));
   for (const Bucket& b : buckets(p, r))
-    lines.push_back(fmt::format("in buckets  {} by {}, each with a slice of {}", names_of(r, b.axes), p.tensor(b.key.tensor).name,
-                                p.tensor(b.operand).name));
+    lines.push_back(fmt::format("in buckets  {} by {}, each with a slice of {}", names_of(r, b.axes),
+                                p.tensor(b.key.tensor).name, p.tensor(b.operand).name));
   add_sparse(p, r, lines);
   return lines;
 }

@@ -1,5 +1,5 @@
-// What may be packed in a kernel, in words: which axes may be permuted and with what in mind, which of them as one, by what keys
-// there are buckets, and what slices of a sparse operand leave behind.
+// What may be packed in a kernel, in words: which axes may be permuted and with what in mind, which of them as one, by
+// what keys there are buckets, and what slices of a sparse operand leave behind.
 //
 //   permuted    m n; up to rounding k
 //   as one      b s

@@ -36,16 +36,19 @@ double covered_sparsity(double sparsity, double pattern, double cover) {
 }
 
 Sorted sort_by_key(std::span<const std::int64_t> key_of_row, std::int64_t keys) {
-  Sorted s{std::vector<std::uint32_t>(key_of_row.size()), std::vector<std::int64_t>(static_cast<std::size_t>(keys) + 1, 0)};
+  Sorted s{std::vector<std::uint32_t>(key_of_row.size()),
+           std::vector<std::int64_t>(static_cast<std::size_t>(keys) + 1, 0)};
   for (std::size_t r = 0; r < key_of_row.size(); ++r) {
     const std::int64_t k = key_of_row[r];
-    if (k < 0 || k >= keys) throw Error(Code::bounds, fmt::format("row {}", r), fmt::format("its key {} is not in [0, {})", k, keys));
+    if (k < 0 || k >= keys)
+      throw Error(Code::bounds, fmt::format("row {}", r), fmt::format("its key {} is not in [0, {})", k, keys));
     ++s.begin[static_cast<std::size_t>(k) + 1];
   }
   for (std::size_t k = 1; k < s.begin.size(); ++k) s.begin[k] += s.begin[k - 1];
   std::vector<std::int64_t> at(s.begin.begin(), s.begin.end() - 1);
-  for (std::size_t r = 0; r < key_of_row.size(); ++r) s.order[static_cast<std::size_t>(at[static_cast<std::size_t>(key_of_row[r])]++)] = static_cast<std::uint32_t>(r);
+  for (std::size_t r = 0; r < key_of_row.size(); ++r)
+    s.order[static_cast<std::size_t>(at[static_cast<std::size_t>(key_of_row[r])]++)] = static_cast<std::uint32_t>(r);
   return s;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -30,14 +30,18 @@ std::int64_t Cells::table_bytes() const {
 
 Cells cells(std::vector<std::int64_t> dims, std::vector<std::int64_t> unit, std::vector<std::size_t> packed) {
   Cells c{std::move(dims), std::move(unit), std::move(packed)};
-  if (c.unit.size() != c.dims.size()) throw Error(Code::option, "tile", fmt::format("{} extents for {} dims", c.unit.size(), c.dims.size()));
+  if (c.unit.size() != c.dims.size())
+    throw Error(Code::option, "tile", fmt::format("{} extents for {} dims", c.unit.size(), c.dims.size()));
   for (std::size_t d = 0; d < c.dims.size(); ++d)
-    if (c.unit[d] < 1 || c.dims[d] < 0) throw Error(Code::option, "tile", fmt::format("{} elements of dim {} ({})", c.unit[d], d, c.dims[d]));
+    if (c.unit[d] < 1 || c.dims[d] < 0)
+      throw Error(Code::option, "tile", fmt::format("{} elements of dim {} ({})", c.unit[d], d, c.dims[d]));
   std::sort(c.packed.begin(), c.packed.end());
-  if (c.packed.empty() || c.packed.back() >= c.dims.size() || std::adjacent_find(c.packed.begin(), c.packed.end()) != c.packed.end())
+  if (c.packed.empty() || c.packed.back() >= c.dims.size() ||
+      std::adjacent_find(c.packed.begin(), c.packed.end()) != c.packed.end())
     throw Error(Code::option, "tile", "the packed dims are not dims of the tensor");
   if (c.length() > UINT32_MAX)
-    throw Error(Code::option, "tile", fmt::format("a group has {} micro-tiles, 2^32 - 1 can be counted", c.length()), "use a larger micro-tile");
+    throw Error(Code::option, "tile", fmt::format("a group has {} micro-tiles, 2^32 - 1 can be counted", c.length()),
+                "use a larger micro-tile");
   (void)c.table_bytes();
   return c;
 }
@@ -48,7 +52,7 @@ namespace {
 
 // Where the cell of each coordinate of a dim stands: row-major among the dims of its kind.
 struct Strides {
-  std::vector<std::int64_t> group, slot;   // one a dim; 0 for dims of the other kind
+  std::vector<std::int64_t> group, slot; // one a dim; 0 for dims of the other kind
 
   explicit Strides(const Cells& c) : group(c.dims.size(), 0), slot(c.dims.size(), 0) {
     std::int64_t g = 1, s = 1;
@@ -76,13 +80,15 @@ template <class F> void each_point(const std::vector<std::int64_t>& extent, F&& 
     f(at);
     more = false;
     for (std::size_t d = at.size(); d-- > 0 && !more;) {
-      if (++at[d] < extent[d]) more = true;
-      else at[d] = 0;
+      if (++at[d] < extent[d])
+        more = true;
+      else
+        at[d] = 0;
     }
   }
 }
 
-}  // namespace
+} // namespace
 
 std::vector<std::uint8_t> cover(const Array& a, const Cells& c) {
   TW_ASSERT(a.dims == c.dims);
@@ -107,11 +113,13 @@ std::vector<std::uint8_t> cover(const Array& a, const Cells& c) {
 Pattern pattern_of(const Cells& c, std::span<const std::uint8_t> marks) {
   const std::int64_t groups = c.groups(), length = c.length();
   TW_ASSERT(static_cast<std::int64_t>(marks.size()) == groups * length);
-  Pattern p{c, std::vector<std::uint32_t>(static_cast<std::size_t>(groups), 0), std::vector<std::uint32_t>(marks.size(), 0)};
+  Pattern p{c, std::vector<std::uint32_t>(static_cast<std::size_t>(groups), 0),
+            std::vector<std::uint32_t>(marks.size(), 0)};
   for (std::int64_t g = 0; g < groups; ++g) {
     std::uint32_t n = 0;
     for (std::int64_t s = 0; s < length; ++s)
-      if (marks[static_cast<std::size_t>(g * length + s)]) p.slot[static_cast<std::size_t>(g * length) + n++] = static_cast<std::uint32_t>(s);
+      if (marks[static_cast<std::size_t>(g * length + s)])
+        p.slot[static_cast<std::size_t>(g * length) + n++] = static_cast<std::uint32_t>(s);
     p.count[static_cast<std::size_t>(g)] = n;
   }
   return p;
@@ -138,7 +146,8 @@ std::vector<std::uint8_t> coarser(std::span<const std::uint8_t> marks, const Cel
   // Along the last dim runs of cells fall into one.
   const std::size_t last = extent.size() - 1;
   const std::int64_t n = extent[last], ratio = to.unit[last] / from.unit[last];
-  const std::int64_t a_step = a.group[last] * from_length + a.slot[last], b_step = b.group[last] * to_length + b.slot[last];
+  const std::int64_t a_step = a.group[last] * from_length + a.slot[last],
+                     b_step = b.group[last] * to_length + b.slot[last];
   std::vector<std::int64_t> rows = extent;
   rows[last] = n > 0 ? 1 : 0;
   each_point(rows, [&](const std::vector<std::int64_t>& at) {
@@ -149,10 +158,12 @@ std::vector<std::uint8_t> coarser(std::span<const std::uint8_t> marks, const Cel
       o += cell * (b.group[d] * to_length + b.slot[d]);
     }
     if (ratio == 1 && a_step == 1 && b_step == 1) {
-      for (std::int64_t x = 0; x < n; ++x) out[static_cast<std::size_t>(o + x)] |= marks[static_cast<std::size_t>(i + x)];
+      for (std::int64_t x = 0; x < n; ++x)
+        out[static_cast<std::size_t>(o + x)] |= marks[static_cast<std::size_t>(i + x)];
       return;
     }
-    for (std::int64_t x = 0; x < n; ++x) out[static_cast<std::size_t>(o + x / ratio * b_step)] |= marks[static_cast<std::size_t>(i + x * a_step)];
+    for (std::int64_t x = 0; x < n; ++x)
+      out[static_cast<std::size_t>(o + x / ratio * b_step)] |= marks[static_cast<std::size_t>(i + x * a_step)];
   });
   return out;
 }
@@ -163,4 +174,4 @@ std::vector<std::uint32_t> intersection(std::span<const std::uint32_t> a, std::s
   return out;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -22,7 +22,7 @@ MicroTile micro_tile(const Product& p, const TileForm& t, Along along, const Sel
   const std::int64_t adjacent = costs.k_adjacent ? u.k : u.m, wanted = (costs.transaction + width - 1) / width;
   if (adjacent >= wanted) return u;
   std::int64_t& packed = along == Along::k ? u.k : u.m;
-  const bool helps = (along == Along::k) == costs.k_adjacent;   // the packed axis is the adjacent one
+  const bool helps = (along == Along::k) == costs.k_adjacent; // the packed axis is the adjacent one
   if (helps) packed = wanted;
   return u;
 }
@@ -61,8 +61,7 @@ struct Selector {
     for (std::int64_t i = 0; i < tall; ++i) {
       const std::int64_t first = i * by_m, last = std::min(rows, first + by_m);
       std::copy_n(marks.begin() + first * columns, columns, row.begin());
-      for (std::int64_t r = first + 1; r < last; ++r)
-        merge(marks.data() + r * columns, columns, row.data());
+      for (std::int64_t r = first + 1; r < last; ++r) merge(marks.data() + r * columns, columns, row.data());
       // A micro-tile of several cells is live where one of them is: the row shrinks to its micro-tiles.
       for (std::int64_t j = 0; j < wide && by_k > 1; ++j) {
         const std::int64_t from = j * by_k, n = std::min(columns, from + by_k) - from;
@@ -84,11 +83,13 @@ struct Selector {
   void finish(Estimate& e, double live_share) const {
     const double across = static_cast<double>(up(p.n, e.tile.n)), tiles = e.dense_tiles * across;
     const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
-    const double tm = static_cast<double>(std::min(e.tile.m, p.m)), tn = static_cast<double>(std::min(e.tile.n, p.n)), tk = static_cast<double>(std::min(e.tile.k, p.k));
+    const double tm = static_cast<double>(std::min(e.tile.m, p.m)), tn = static_cast<double>(std::min(e.tile.n, p.n)),
+                 tk = static_cast<double>(std::min(e.tile.k, p.k));
     e.tile_seconds = tiles * e.tile.seconds;
     e.cache_seconds = rate_seconds(tiles * (tm * tk + tk * tn) * width(), costs.cache_rate);
     e.memory_seconds = rate_seconds((m * k * live_share + k * n + m * n) * width(), costs.memory_rate);
-    e.seconds = std::max({e.tile_seconds, e.cache_seconds, e.memory_seconds}) + costs.launch + e.index_seconds + e.accumulate_seconds;
+    e.seconds = std::max({e.tile_seconds, e.cache_seconds, e.memory_seconds}) + costs.launch + e.index_seconds +
+                e.accumulate_seconds;
   }
 
   Estimate dense(const TileForm& t) const {
@@ -118,11 +119,12 @@ struct Selector {
     const double runs = static_cast<double>(samples.size());
     e.micro_tiles = live / runs;
     e.dense_tiles /= runs;
-    if (along == Along::m) e.dense_tiles *= static_cast<double>(up(p.k, t.k));   // a tile holds t.k of each row
+    if (along == Along::m) e.dense_tiles *= static_cast<double>(up(p.k, t.k)); // a tile holds t.k of each row
     if (along == Along::m_by_k) partial = e.dense_tiles * static_cast<double>(t.m * p.n);
     e.index_seconds = rate_seconds(static_cast<double>(p.m) * static_cast<double>(p.k) * width(), costs.index_rate);
     e.accumulate_seconds = partial * costs.accumulate;
-    finish(e, std::min(1.0, e.micro_tiles * static_cast<double>(u.m * std::min(u.k, p.k)) / (static_cast<double>(p.m) * static_cast<double>(p.k))));
+    finish(e, std::min(1.0, e.micro_tiles * static_cast<double>(u.m * std::min(u.k, p.k)) /
+                                (static_cast<double>(p.m) * static_cast<double>(p.k))));
     return e;
   }
 };
@@ -133,10 +135,10 @@ bool sooner(const Estimate& a, const Estimate& b) {
   return key(a) < key(b);
 }
 
-}  // namespace
+} // namespace
 
-Selection select(const Product& p, MicroTile unit, const std::vector<std::vector<std::uint8_t>>& samples, const std::vector<TileForm>& tiles,
-                 const SelectionCosts& costs) {
+Selection select(const Product& p, MicroTile unit, const std::vector<std::vector<std::uint8_t>>& samples,
+                 const std::vector<TileForm>& tiles, const SelectionCosts& costs) {
   TW_ASSERT(!tiles.empty() && !samples.empty());
   for (const auto& s : samples) TW_ASSERT(static_cast<std::int64_t>(s.size()) == up(p.m, unit.m) * up(p.k, unit.k));
   Selector selector{p, unit, samples, costs};
@@ -154,8 +156,8 @@ Selection select(const Product& p, MicroTile unit, const std::vector<std::vector
   if (best == out.tried.end()) {
     out.reason = "no micro-tile is made of the cells that are known";
   } else if (best->seconds >= out.dense.seconds * (1 - costs.margin)) {
-    out.reason = fmt::format("{} in {} x {} would take {:.4g} ms, dense {:.4g} ms", name_of(best->along), best->unit_m, best->unit_k,
-                             best->seconds * 1e3, out.dense.seconds * 1e3);
+    out.reason = fmt::format("{} in {} x {} would take {:.4g} ms, dense {:.4g} ms", name_of(best->along), best->unit_m,
+                             best->unit_k, best->seconds * 1e3, out.dense.seconds * 1e3);
   } else {
     out.best = *best;
   }
@@ -171,14 +173,18 @@ std::vector<TileForm> tile_forms(const Machine& m, DType dtype) {
   if (!unit) return out;
   const bool tensor = m.units[static_cast<std::size_t>(*unit)].kind == UnitKind::tensor;
   const DType type = rate_for(m, *unit, dtype) ? dtype : DType::f32;
-  const std::vector<std::int64_t> tall = tensor ? std::vector<std::int64_t>{64, 128, 192, 256} : std::vector<std::int64_t>{1, 8, 16, 32, 64, 128};
+  const std::vector<std::int64_t> tall =
+      tensor ? std::vector<std::int64_t>{64, 128, 192, 256} : std::vector<std::int64_t>{1, 8, 16, 32, 64, 128};
   const std::vector<std::int64_t> deep = cpu ? std::vector<std::int64_t>{1, 16, 64} : std::vector<std::int64_t>{32, 64};
-  const std::vector<std::int64_t> wide = cpu ? std::vector<std::int64_t>{256} : tensor ? std::vector<std::int64_t>{64, 128, 256} : std::vector<std::int64_t>{32, 64, 128};
+  const std::vector<std::int64_t> wide = cpu      ? std::vector<std::int64_t>{256}
+                                         : tensor ? std::vector<std::int64_t>{64, 128, 256}
+                                                  : std::vector<std::int64_t>{32, 64, 128};
   // A row of the tile costs as much as it multiplies, and about two rows more to bring its column of B.
   for (std::int64_t tm : tall)
     for (std::int64_t tk : deep)
       for (std::int64_t tn : wide) {
-        const double useful = tensor ? 1.0 : static_cast<double>(tm) / static_cast<double>(tm + (cpu ? 2 * up(tm, 14) : 4));
+        const double useful =
+            tensor ? 1.0 : static_cast<double>(tm) / static_cast<double>(tm + (cpu ? 2 * up(tm, 14) : 4));
         out.push_back({tm, tn, tk, seconds_for(m, *unit, type, 2.0 * static_cast<double>(tm * tn * tk), useful)});
       }
   return out;
@@ -192,9 +198,9 @@ SelectionCosts selection_costs(const Machine& m) {
   if (const auto cache = find(m, LevelRole::cache)) c.cache_rate = bytes_per_second(m, *cache);
   c.index_rate = c.memory_rate;
   c.transaction = m.target == Target::cpu ? 1 : m.levels[static_cast<std::size_t>(memory)].transaction;
-  c.accumulate = c.cache_rate > 0 ? 8 / c.cache_rate : 0;   // read and written again
+  c.accumulate = c.cache_rate > 0 ? 8 / c.cache_rate : 0; // read and written again
   c.tail_shrinks = m.target == Target::cpu;
   return c;
 }
 
-}  // namespace tilewright
+} // namespace tilewright

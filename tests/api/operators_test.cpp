@@ -34,13 +34,15 @@ TEST(Operators, RaggedLinear) {
   const auto w = values(20 * 33, random);
   const std::int32_t lengths[] = {4, 0, 9};
   for (int b = 0; b < 3; ++b)
-    for (int s = lengths[b]; s < 9; ++s) x[static_cast<std::size_t>((b * 9 + s) * 20)] = NAN;   // padding
+    for (int s = lengths[b]; s < 9; ++s) x[static_cast<std::size_t>((b * 9 + s) * 20)] = NAN; // padding
   tw::Session linear = tw::ragged_linear({3, 9, 20, 33});
-  const auto y = linear.run({tw::view("L", lengths, {3}), tw::view("X", x.data(), {3, 9, 20}), tw::view("W", w.data(), {20, 33})});
+  const auto y =
+      linear.run({tw::view("L", lengths, {3}), tw::view("X", x.data(), {3, 9, 20}), tw::view("W", w.data(), {20, 33})});
   for (int r = 0; r < 27; ++r)
     for (int j = 0; j < 33; ++j) {
       double sum = 0;
-      for (int i = 0; i < 20 && r % 9 < lengths[r / 9]; ++i) sum += double(x[static_cast<std::size_t>(r * 20 + i)]) * w[static_cast<std::size_t>(i * 33 + j)];
+      for (int i = 0; i < 20 && r % 9 < lengths[r / 9]; ++i)
+        sum += double(x[static_cast<std::size_t>(r * 20 + i)]) * w[static_cast<std::size_t>(i * 33 + j)];
       ASSERT_NEAR(y[0].data<float>()[r * 33 + j], sum, 1e-5) << r;
     }
 }
@@ -48,12 +50,14 @@ TEST(Operators, RaggedLinear) {
 TEST(Operators, Moe) {
   std::mt19937 random(3);
   const std::int64_t t = 30, j = 2, e = 5, k = 12, f = 16, n = 35;
-  const auto x = values(30 * 12, random), v = values(5 * 12 * 16, random), w = values(5 * 16 * 35, random), p = values(60, random);
+  const auto x = values(30 * 12, random), v = values(5 * 12 * 16, random), w = values(5 * 16 * 35, random),
+             p = values(60, random);
   std::vector<std::int64_t> g(60);
-  for (std::size_t i = 0; i < g.size(); ++i) g[i] = random() % 4;   // nobody goes to the last
+  for (std::size_t i = 0; i < g.size(); ++i) g[i] = random() % 4; // nobody goes to the last
   tw::Session layers = tw::moe({t, j, e, k, f, n});
-  const auto y = layers.run({tw::view("X", x.data(), {t, k}), tw::view("g", g.data(), {t, j}), tw::view("V", v.data(), {e, k, f}),
-                             tw::view("W", w.data(), {e, f, n}), tw::view("p", p.data(), {t, j})});
+  const auto y =
+      layers.run({tw::view("X", x.data(), {t, k}), tw::view("g", g.data(), {t, j}), tw::view("V", v.data(), {e, k, f}),
+                  tw::view("W", w.data(), {e, f, n}), tw::view("p", p.data(), {t, j})});
   for (std::int64_t r = 0; r < t; ++r)
     for (std::int64_t c = 0; c < n; ++c) {
       double sum = 0;
@@ -61,16 +65,19 @@ TEST(Operators, Moe) {
         const std::int64_t s = g[static_cast<std::size_t>(r * j + q)];
         for (std::int64_t h = 0; h < f; ++h) {
           double u = 0;
-          for (std::int64_t i = 0; i < k; ++i) u += double(x[static_cast<std::size_t>(r * k + i)]) * v[static_cast<std::size_t>((s * k + i) * f + h)];
-          sum += p[static_cast<std::size_t>(r * j + q)] * std::max(u, 0.0) * w[static_cast<std::size_t>((s * f + h) * n + c)];
+          for (std::int64_t i = 0; i < k; ++i)
+            u += double(x[static_cast<std::size_t>(r * k + i)]) * v[static_cast<std::size_t>((s * k + i) * f + h)];
+          sum += p[static_cast<std::size_t>(r * j + q)] * std::max(u, 0.0) *
+                 w[static_cast<std::size_t>((s * f + h) * n + c)];
         }
       }
       ASSERT_NEAR(y[0].data<float>()[r * n + c], sum, 1e-4);
     }
   g[7] = 5;
-  EXPECT_THROW(layers.run({tw::view("X", x.data(), {t, k}), tw::view("g", g.data(), {t, j}), tw::view("V", v.data(), {e, k, f}),
-                           tw::view("W", w.data(), {e, f, n}), tw::view("p", p.data(), {t, j})}),
-               tw::Error);
+  EXPECT_THROW(
+      layers.run({tw::view("X", x.data(), {t, k}), tw::view("g", g.data(), {t, j}), tw::view("V", v.data(), {e, k, f}),
+                  tw::view("W", w.data(), {e, f, n}), tw::view("p", p.data(), {t, j})}),
+      tw::Error);
 }
 
-}  // namespace
+} // namespace

@@ -15,7 +15,8 @@ struct Case {
   Program p;
   Region r;
 
-  explicit Case(const std::string& text, std::vector<StatementId> all = {}) : p(fix_sizes(parse("program p" + text, "case.tw"), {})) {
+  explicit Case(const std::string& text, std::vector<StatementId> all = {})
+      : p(fix_sizes(parse("program p" + text, "case.tw"), {})) {
     if (all.empty()) {
       all.resize(p.nodes.size());
       std::iota(all.begin(), all.end(), 0);
@@ -49,8 +50,10 @@ struct Case {
     }
     return out;
   }
-  // What is left where `sparse` has a background along an axis of its first reader: "Y 0, Z 1", or why it may not be skipped.
-  std::string skip(const std::string& sparse, const std::string& along, double background = 0, bool strict = false) const {
+  // What is left where `sparse` has a background along an axis of its first reader: "Y 0, Z 1", or why it may not be
+  // skipped.
+  std::string skip(const std::string& sparse, const std::string& along, double background = 0,
+                   bool strict = false) const {
     const TensorId t = tensor(sparse);
     std::optional<std::size_t> dim;
     for (std::size_t n = 0; n < p.nodes.size() && !dim; ++n) {
@@ -65,8 +68,10 @@ struct Case {
     for (const SkippedUse& use : skipped_uses(p, t, *dim, background, strict)) {
       const std::string& name = p.tensor(p.statement(use.statement)->out).name;
       if (!use.law) return "no: " + name + ": " + use.law.reason();
-      if (use.law->constant) out += (out.empty() ? "" : ", ") + name + " " + (std::ostringstream() << *use.law->constant).str();
-      else if (use.law->value) out += (out.empty() ? "" : ", ") + name + " " + print(p, use.law->value, p.statement(use.statement)->names);
+      if (use.law->constant)
+        out += (out.empty() ? "" : ", ") + name + " " + (std::ostringstream() << *use.law->constant).str();
+      else if (use.law->value)
+        out += (out.empty() ? "" : ", ") + name + " " + print(p, use.law->value, p.statement(use.statement)->names);
     }
     return out;
   }
@@ -89,9 +94,10 @@ TEST(Permute, VectorAdd) {
   const Case c("(p=3)\ninput A[p], B[p] : f32\nC[p] = A[p] + B[p]\noutput C\n");
   EXPECT_EQ(c.axes(), "p");
   const Statement& s = *c.p.statement(0);
-  const auto one = skipped(c.p, s, 0, {{c.tensor("A"), 0}}), both = skipped(c.p, s, 0, {{c.tensor("A"), 0}, {c.tensor("B"), 0}});
+  const auto one = skipped(c.p, s, 0, {{c.tensor("A"), 0}}),
+             both = skipped(c.p, s, 0, {{c.tensor("A"), 0}, {c.tensor("B"), 0}});
   ASSERT_TRUE(one && both);
-  EXPECT_FALSE(one->constant);   // the background is the other operand
+  EXPECT_FALSE(one->constant); // the background is the other operand
   EXPECT_EQ(print(c.p, one->value, s.names), "B[p]");
   EXPECT_EQ(both->constant, 0);
 }
@@ -108,7 +114,8 @@ TEST(Permute, MatMul) {
 }
 
 TEST(Permute, BatchMatMul) {
-  const Case c("(b=2, m=3, n=4, k=5)\ninput A[b m k], B[b k n] : f32\nC[b m n] = sum[k] A[b m k] * B[b k n]\noutput C\n");
+  const Case c(
+      "(b=2, m=3, n=4, k=5)\ninput A[b m k], B[b k n] : f32\nC[b m n] = sum[k] A[b m k] * B[b k n]\noutput C\n");
   EXPECT_EQ(c.axes(), "b m n (k)");
   EXPECT_EQ(c.skip("A", "b"), "C 0");
 }
@@ -125,7 +132,8 @@ TEST(Permute, Convolution) {
 }
 
 TEST(Permute, PointwiseConvolutionMergesItsPixels) {
-  const Case c("(n=2, f=3, m=4, x=5, y=6)\ninput A[n m x y], W[f m] : f32\nC[n f x y] = sum[m] A[n m x y] * W[f m]\noutput C\n");
+  const Case c(
+      "(n=2, f=3, m=4, x=5, y=6)\ninput A[n m x y], W[f m] : f32\nC[n f x y] = sum[m] A[n m x y] * W[f m]\noutput C\n");
   EXPECT_EQ(c.axes(), "n f x y (m)");
   const auto groups = permutable_together(c.p, c.r);
   ASSERT_EQ(groups.size(), 3u);
@@ -172,24 +180,26 @@ TEST(Permute, MaximaSkipTheirIdentityOnly) {
 
 TEST(Permute, RowsOfExponentialsSkipMaskedEntries) {
   const std::string text = "(p=3, l=4)\ninput A[p l] : f32\nC[p l] = softmax[l] A[p l]\noutput C\n";
-  const Case c(text, {0});   // the maxima
+  const Case c(text, {0}); // the maxima
   EXPECT_EQ(c.axes(), "p l");
   EXPECT_EQ(Case(text, {1}).axes(), "p l");   // a map
-  EXPECT_EQ(Case(text, {2}).axes(), "p (l)");   // the sums
+  EXPECT_EQ(Case(text, {2}).axes(), "p (l)"); // the sums
   EXPECT_EQ(c.skip("A", "l").substr(0, 3), "no:");
   EXPECT_EQ(c.skip("A", "l", -INFINITY), "C_exp 0, C 0");
 }
 
 TEST(Permute, NormsSkipRowsOnly) {
-  const Case c("(t=3, l=4)\ninput X[t l], gamma[l], beta[l] : f32\nM[t] = sum[l] X[t l] / l\nD[t] = sum[l] (X[t l] - M[t])^2 / l\n"
+  const Case c("(t=3, l=4)\ninput X[t l], gamma[l], beta[l] : f32\nM[t] = sum[l] X[t l] / l\nD[t] = sum[l] (X[t l] - "
+               "M[t])^2 / l\n"
                "N[t l] = (X[t l] - M[t]) / sqrt(D[t] + 1e-5) * gamma[l] + beta[l]\noutput N\n");
   EXPECT_EQ(c.axes().substr(0, 3), "t l");
-  EXPECT_EQ(c.skip("X", "l").substr(0, 6), "no: D:") << c.skip("X", "l");   // zeros still count
+  EXPECT_EQ(c.skip("X", "l").substr(0, 6), "no: D:") << c.skip("X", "l"); // zeros still count
   EXPECT_EQ(c.skip("X", "t"), "M 0, D 0, N beta[l]");
 }
 
 TEST(Permute, ScoresUnderAMaskTensor) {
-  const Case c("(q=3, x=4, d=5)\ninput Q[q d], K[x d], B[q x] : f32\nS[q x] = sum[d] Q[q d] * K[x d]\nT[q x] = S[q x] + B[q x]\noutput T\n");
+  const Case c("(q=3, x=4, d=5)\ninput Q[q d], K[x d], B[q x] : f32\nS[q x] = sum[d] Q[q d] * K[x d]\nT[q x] = S[q x] "
+               "+ B[q x]\noutput T\n");
   EXPECT_EQ(c.axes(), "q x (d)");
   EXPECT_EQ(c.skip("B", "x", -INFINITY), "T -inf");
   EXPECT_FALSE(needs(c.p, *c.p.statement(1), 0, {{c.tensor("B"), -INFINITY}}, c.tensor("S")));
@@ -200,12 +210,14 @@ TEST(Permute, ScoresUnderAMaskTensor) {
 }
 
 TEST(Permute, PointsBeyondAnEdgeHaveNoSlice) {
-  EXPECT_EQ(Case("(n=3, m=5)\ninput X[n] : f32\nY[m] = X[m else 0]\noutput Y\n").why("m"), "m is not plain: it runs past the edge of X");
+  EXPECT_EQ(Case("(n=3, m=5)\ninput X[n] : f32\nY[m] = X[m else 0]\noutput Y\n").why("m"),
+            "m is not plain: it runs past the edge of X");
   EXPECT_EQ(Case("(n=7, m=5)\ninput X[n] : f32\nY[m] = X[m else 0]\noutput Y\n").axes(), "m");
 }
 
 TEST(Permute, ComparedPositionsTravelWithTheirSlices) {
-  const Case c("(q=4, x=4, d=5)\ninput Q[q d], K[x d] : f32\nS[q x] = sum[d] Q[q d] * K[x d] where index(x) <= index(q)\noutput S\n");
+  const Case c("(q=4, x=4, d=5)\ninput Q[q d], K[x d] : f32\nS[q x] = sum[d] Q[q d] * K[x d] where index(x) <= "
+               "index(q)\noutput S\n");
   EXPECT_EQ(c.axes(), "q* x* (d)");
   EXPECT_EQ(laws(c.p, c.r, c.axis("q")).bucket.reason(), "q is not plain: a body or guard uses its value");
 }
@@ -220,7 +232,7 @@ TEST(Permute, ExpertsAreBuckets) {
   EXPECT_EQ(b[0].operand, c.tensor("W"));
   EXPECT_EQ(b[0].key.tensor, c.tensor("expert"));
   EXPECT_EQ(b[0].dim, 0u);
-  const auto one = keyed_product(c.p, *c.p.statement(0));   // what a bucket computes
+  const auto one = keyed_product(c.p, *c.p.statement(0)); // what a bucket computes
   ASSERT_TRUE(one) << one.reason();
   EXPECT_EQ(print(c.p, one->statement.body, one->statement.names), "X[t k] * W[0, k, n]");
   EXPECT_EQ(one->operand, c.tensor("W"));
@@ -231,10 +243,15 @@ TEST(Permute, ProductsThatAreNoneInBuckets) {
     const Program p = fix_sizes(parse("program p" + text, "case.tw"), {});
     return keyed_product(p, *p.statement(0)).reason();
   };
-  EXPECT_EQ(why("(m=3, n=4, k=5)\ninput A[m k], B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n"), "not one operand is read at a key");
-  EXPECT_EQ(why("(m=3, n=4, k=5, e=2)\ninput A[m k], B[e n] : f32\ninput g[k] : index(e)\nC[m n] = sum[k] A[m k] * B[g[k], n]\noutput C\n").substr(0, 22),
-            "k is reduced but only o");
-  EXPECT_NE(why("(m=3, n=4, k=5, e=2)\ninput A[m k], B[e k n] : f32\ninput g[n] : index(e)\nC[m n] = sum[k] A[m k] * B[g[n], k, n]\noutput C\n"), "");
+  EXPECT_EQ(why("(m=3, n=4, k=5)\ninput A[m k], B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n"),
+            "not one operand is read at a key");
+  EXPECT_EQ(why("(m=3, n=4, k=5, e=2)\ninput A[m k], B[e n] : f32\ninput g[k] : index(e)\nC[m n] = sum[k] A[m k] * "
+                "B[g[k], n]\noutput C\n")
+                .substr(0, 22),
+            "k is reduced but only ");
+  EXPECT_NE(why("(m=3, n=4, k=5, e=2)\ninput A[m k], B[e k n] : f32\ninput g[n] : index(e)\nC[m n] = sum[k] A[m k] * "
+                "B[g[n], k, n]\noutput C\n"),
+            "");
 }
 
 TEST(Permute, SeveralExpertsATokenAreOneBucketAxis) {
@@ -251,7 +268,8 @@ TEST(Permute, Gathers) {
 }
 
 TEST(Permute, SampledProducts) {
-  const Case c("(m=3, n=4, k=5)\ninput S[m n], A[m k], B[n k] : f32\nD[m n] = sum[k] A[m k] * B[n k]\nC[m n] = S[m n] * D[m n]\noutput C\n");
+  const Case c("(m=3, n=4, k=5)\ninput S[m n], A[m k], B[n k] : f32\nD[m n] = sum[k] A[m k] * B[n k]\nC[m n] = S[m n] "
+               "* D[m n]\noutput C\n");
   EXPECT_EQ(c.axes(), "m n (k)");
   EXPECT_EQ(c.skip("S", "m"), "C 0");
   const Statement& s = *c.p.statement(1);
@@ -278,7 +296,8 @@ TEST(Permute, ViewsPermuteWhereTheySplitNothing) {
   EXPECT_EQ(merged.why("b"), "b is not plain: it is a digit of an index of X");
   const Case taken("(b=2, s=3, t=6)\ninput X[b s] : f32\nY[t] = X[t//size(s), t%size(s)]\noutput Y\n");
   EXPECT_EQ(taken.why("t"), "t is not plain: an index of X takes it apart");
-  EXPECT_EQ(Case("(q=3)\ninput X[q q] : f32\nY[q] = X[q q]\noutput Y\n").why("q"), "q is not plain: it stands in 2 dims of X at once");
+  EXPECT_EQ(Case("(q=3)\ninput X[q q] : f32\nY[q] = X[q q]\noutput Y\n").why("q"),
+            "q is not plain: it stands in 2 dims of X at once");
 }
 
 TEST(Permute, AnAxisOfTwoReadingsRenamesItsOwn) {
@@ -288,7 +307,8 @@ TEST(Permute, AnAxisOfTwoReadingsRenamesItsOwn) {
 
 TEST(Skip, StrictArithmeticKeepsWhatIsNoNumber) {
   const Case c("(m=3, n=4, k=5)\ninput A[m k], B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n");
-  EXPECT_EQ(c.skip("A", "k", 0, true), "no: C: another operand may be infinite or no number, and 0 * inf is no number (strict)");
+  EXPECT_EQ(c.skip("A", "k", 0, true),
+            "no: C: another operand may be infinite or no number, and 0 * inf is no number (strict)");
   EXPECT_TRUE(skipped(c.p, *c.p.statement(0), 2, {{c.tensor("A"), 0}})->hides);
   const Case whole("(m=3, n=4, k=5)\ninput A[m k], B[k n] : i8\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n");
   EXPECT_EQ(whole.skip("A", "k", 0, true), "");
@@ -362,7 +382,9 @@ std::optional<std::map<TensorId, std::size_t>> dims_of(const Statement& s, AxisI
 bool close(const Array& a, const Array& b, bool exact) {
   for (std::int64_t i = 0; i < a.count(); ++i) {
     if (a.dtype != DType::f64) {
-      if (std::memcmp(a.data + i * static_cast<std::int64_t>(bytes_of(a.dtype)), b.data + i * static_cast<std::int64_t>(bytes_of(a.dtype)), bytes_of(a.dtype)) != 0) return false;
+      if (std::memcmp(a.data + i * static_cast<std::int64_t>(bytes_of(a.dtype)),
+                      b.data + i * static_cast<std::int64_t>(bytes_of(a.dtype)), bytes_of(a.dtype)) != 0)
+        return false;
       continue;
     }
     const double x = a.as<double>()[i], y = b.as<double>()[i];
@@ -381,7 +403,9 @@ TEST(Permute, RenamesRandomStatements) {
     const Program whole = fix_sizes(testing::random_program(random, {.smooth = true, .free_sizes = false}), {});
     for (StatementId id = 0; id < static_cast<StatementId>(whole.nodes.size()); ++id) {
       const Statement* s = whole.statement(id);
-      if (!s || std::count_if(whole.nodes.begin(), whole.nodes.end(), [&](const auto& other) { return std::get<Statement>(other).out == s->out; }) > 1) continue;
+      if (!s || std::count_if(whole.nodes.begin(), whole.nodes.end(),
+                              [&](const auto& other) { return std::get<Statement>(other).out == s->out; }) > 1)
+        continue;
       const Program p = alone(whole, *s);
       const auto region = unify(p, {0});
       ASSERT_TRUE(region);
@@ -403,20 +427,23 @@ TEST(Permute, RenamesRandomStatements) {
         try {
           plain = evaluate(p, given, {}, Evaluation::fp64).at(s->out);
         } catch (const Error&) {
-          continue;   // an index out of range, an integer divided by zero
+          continue; // an index out of range, an integer divided by zero
         }
         back = evaluate(p, moved_in, {}, Evaluation::fp64).at(s->out);
         if (dims->count(s->out)) back = renamed(back, dims->at(s->out), order, true);
         ++renamed_axes, exact_axes += law->exact, moved += !std::is_sorted(order.begin(), order.end());
-        ASSERT_TRUE(close(plain, back, law->exact)) << "seed " << n << ", axis " << s->names[static_cast<std::size_t>(axis)] << "\n" << print(p);
+        ASSERT_TRUE(close(plain, back, law->exact))
+            << "seed " << n << ", axis " << s->names[static_cast<std::size_t>(axis)] << "\n"
+            << print(p);
       }
     }
     if (seed) break;
   }
-  std::printf("%d axes renamed (%d by a real permutation, %d exact), %d refused\n", renamed_axes, moved, exact_axes, refused);
+  std::printf("%d axes renamed (%d by a real permutation, %d exact), %d refused\n", renamed_axes, moved, exact_axes,
+              refused);
   EXPECT_GT(moved, seed ? 0 : 500);
   EXPECT_GT(refused, seed ? -1 : 100);
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright

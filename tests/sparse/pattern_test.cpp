@@ -35,7 +35,8 @@ TEST(Cover, ASmallMatrix) {
   EXPECT_EQ(slots(k, 1), (Slots{3, 6}));
   EXPECT_EQ(slots(m, 0), (Slots{0, 1, 2, 3}));
   EXPECT_EQ(slots(m, 1), (Slots{0, 1, 3}));
-  const Packing along_k = packing(k.cells, k.count, 4), along_m = packing(m.cells, m.count, 2), dense = packing(plain.cells, plain.count, 1);
+  const Packing along_k = packing(k.cells, k.count, 4), along_m = packing(m.cells, m.count, 2),
+                dense = packing(plain.cells, plain.count, 1);
   EXPECT_EQ(dense.dense_tiles, 4);
   EXPECT_EQ(dense.executed, 32);
   EXPECT_NEAR(dense.executed_waste(7), 0.7813, 5e-5);
@@ -71,7 +72,10 @@ TEST(Cover, TheProductIsThatOfThePackedTilesInAnyOrder) {
 }
 
 TEST(Cover, Patterns) {
-  struct Case { std::function<bool(int, int)> live; std::int64_t nnz, plain, k_micro, k_tiles, m_micro, m_tiles; };
+  struct Case {
+    std::function<bool(int, int)> live;
+    std::int64_t nnz, plain, k_micro, k_tiles, m_micro, m_tiles;
+  };
   const Case cases[] = {{[](int i, int j) { return i == j; }, 64, 4, 64, 4, 64, 4},
                         {[](int, int j) { return j % 16 == 0; }, 256, 16, 16, 4, 256, 16},
                         {[](int i, int) { return i % 16 == 0; }, 256, 16, 256, 16, 16, 4},
@@ -98,20 +102,21 @@ TEST(Cover, WhatIsZero) {
     std::copy(values.begin(), values.end(), a.as<float>());
     return pattern(a, {1, static_cast<std::int64_t>(values.size())}, {1}).live() == 1;
   };
-  EXPECT_TRUE(live({1, -1}));          // a sum would say empty
-  EXPECT_TRUE(live({NAN, 0}));         // so would a comparison of sums
+  EXPECT_TRUE(live({1, -1}));  // a sum would say empty
+  EXPECT_TRUE(live({NAN, 0})); // so would a comparison of sums
   EXPECT_FALSE(live({-0.0f}));
   EXPECT_TRUE(live({1e-45f}));
   EXPECT_TRUE(live({INFINITY}));
-  EXPECT_TRUE(live({0, -1000}));       // masks by large negative numbers are values
+  EXPECT_TRUE(live({0, -1000})); // masks by large negative numbers are values
 }
 
 TEST(Cover, OfEveryType) {
-  for (DType t : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean}) {
+  for (DType t : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::i8, DType::u8,
+                  DType::i32, DType::i64, DType::boolean}) {
     Array a = Array::make(t, {3, 5});
     EXPECT_EQ(pattern(a, {1, 1}, {1}).live(), 0) << name_of(t);
     const std::size_t width = bytes_of(t), last = 14 * width + width - 1;
-    a.data[last] = std::byte{0x80};    // the sign of a float, a value of an integer
+    a.data[last] = std::byte{0x80}; // the sign of a float, a value of an integer
     EXPECT_EQ(pattern(a, {1, 1}, {1}).live(), is_float(t) ? 0 : 1) << name_of(t);
     a.data[14 * width] |= std::byte{1};
     const Pattern p = pattern(a, {1, 1}, {1});
@@ -129,7 +134,8 @@ TEST(Cover, CoarserCellsAreThoseOfTheElements) {
     for (std::int64_t i = 0; i < a.count(); ++i) a.as<std::uint8_t>()[i] = random() % share == 0;
     const std::size_t dim = random() % 3;
     const Cells fine = cells(a.dims, {1, 1 + below(3), 1 + below(3)}, {dim});
-    const Cells coarse = cells(a.dims, {1, fine.unit[1] * (1 + below(3)), fine.unit[2] * (1 + below(4))}, {random() % 3});
+    const Cells coarse =
+        cells(a.dims, {1, fine.unit[1] * (1 + below(3)), fine.unit[2] * (1 + below(4))}, {random() % 3});
     const auto marks = cover(a, coarse);
     EXPECT_EQ(coarser(cover(a, fine), fine, coarse), marks);
     EXPECT_EQ(marks_of(pattern_of(coarse, marks)), marks);
@@ -155,7 +161,7 @@ TEST(Cover, OffsetsPastTwoToThe31) {
   EXPECT_EQ(c.dims[0] * c.dims[1] - 1, 7516192767);
   EXPECT_EQ(c.table_bytes(), (std::int64_t{448} + 1) * 262144 * 4);
   EXPECT_GT(cells({1 << 20, 1 << 20}, {1, 1}, {1}).table_bytes(), std::int64_t{1} << 41);
-  EXPECT_THROW(cells({std::int64_t{1} << 20, std::int64_t{1} << 20}, {1, 1}, {0, 1}), Error);   // a slot has 32 bits
+  EXPECT_THROW(cells({std::int64_t{1} << 20, std::int64_t{1} << 20}, {1, 1}, {0, 1}), Error); // a slot has 32 bits
   EXPECT_THROW(cells({4, 4}, {0, 1}, {1}), Error);
   EXPECT_THROW(cells({4, 4}, {1, 1}, {2}), Error);
   EXPECT_THROW(cells({4, 4}, {1, 1}, {}), Error);
@@ -168,7 +174,9 @@ TEST(Packing, Experts) {
   const Sorted s = sort_by_key(routes, 6);
   EXPECT_EQ(s.order, (Slots{1, 5, 10, 0, 2, 3, 6, 8, 9, 11, 4, 7}));
   Slots counts;
-  for (int e = 0; e < 6; ++e) counts.push_back(static_cast<std::uint32_t>(s.begin[static_cast<std::size_t>(e) + 1] - s.begin[static_cast<std::size_t>(e)]));
+  for (int e = 0; e < 6; ++e)
+    counts.push_back(
+        static_cast<std::uint32_t>(s.begin[static_cast<std::size_t>(e) + 1] - s.begin[static_cast<std::size_t>(e)]));
   EXPECT_EQ(counts, (Slots{3, 0, 7, 0, 0, 2}));
   const std::int64_t tiles[][2] = {{1, 12}, {4, 4}, {8, 3}, {16, 3}};
   for (const auto& [rows, total] : tiles) {
@@ -183,7 +191,8 @@ TEST(Packing, Experts) {
 }
 
 TEST(Packing, FourThousandTokensForOneExpertStayWithIt) {
-  const Sorted s = sort_by_key(std::vector<std::int64_t>(4097, 0), 2);   // a list of fixed capacity would run into the next
+  const Sorted s =
+      sort_by_key(std::vector<std::int64_t>(4097, 0), 2); // a list of fixed capacity would run into the next
   EXPECT_EQ(s.begin, (std::vector<std::int64_t>{0, 4097, 4097}));
 }
 
@@ -199,7 +208,8 @@ TEST(Packing, ManyExpertsAndManyTokens) {
 
 TEST(Packing, Lengths) {
   const std::int64_t lengths[] = {5, 32, 0, 17};
-  const std::int64_t expected[][4] = {{8, 16, 8, 7}, {16, 8, 5, 4}, {32, 4, 3, 2}};   // rows, dense, skipped by sequence, packed
+  const std::int64_t expected[][4] = {
+      {8, 16, 8, 7}, {16, 8, 5, 4}, {32, 4, 3, 2}}; // rows, dense, skipped by sequence, packed
   for (const auto& [rows, all, by_sequence, packed] : expected) {
     Array mask = Array::make(DType::boolean, {4, 32});
     for (int b = 0; b < 4; ++b) std::fill_n(mask.data + b * 32, lengths[b], std::byte{1});
@@ -233,5 +243,5 @@ TEST(Packing, RandomPatternsUnderLargerCells) {
   EXPECT_EQ(covered_sparsity(0.9, 32, 8), 0.9);
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright

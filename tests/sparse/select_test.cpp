@@ -40,21 +40,34 @@ TEST(Select, TheHashIsTheUsualOne) {
 }
 
 TEST(Select, DeterministicMasks) {
-  struct Row { Along along; double sparsity; std::int64_t micro, least, most, tiles; double fill; std::int64_t plain; double ms; };
-  const Row rows[] = {{Along::k, 0.50, 261700, 1952, 2118, 4153, 0.9846, 8192, 7.5404},    {Along::k, 0.90, 52272, 350, 465, 886, 0.9218, 8186, 1.9013},
-                      {Along::k, 0.95, 26205, 160, 261, 487, 0.8408, 7898, 1.2126},        {Along::k, 0.99, 5159, 26, 61, 128, 0.6298, 3878, 0.5929},
-                      {Along::m_by_k, 0.50, 130657, 1975, 2124, 4113, 0.9927, 8192, 7.4714}, {Along::m_by_k, 0.90, 26260, 355, 451, 852, 0.9632, 7893, 1.8426},
-                      {Along::m_by_k, 0.95, 13213, 174, 241, 444, 0.9300, 6613, 1.1384},   {Along::m_by_k, 0.99, 2629, 31, 58, 125, 0.6573, 2266, 0.5878}};
+  struct Row {
+    Along along;
+    double sparsity;
+    std::int64_t micro, least, most, tiles;
+    double fill;
+    std::int64_t plain;
+    double ms;
+  };
+  const Row rows[] = {{Along::k, 0.50, 261700, 1952, 2118, 4153, 0.9846, 8192, 7.5404},
+                      {Along::k, 0.90, 52272, 350, 465, 886, 0.9218, 8186, 1.9013},
+                      {Along::k, 0.95, 26205, 160, 261, 487, 0.8408, 7898, 1.2126},
+                      {Along::k, 0.99, 5159, 26, 61, 128, 0.6298, 3878, 0.5929},
+                      {Along::m_by_k, 0.50, 130657, 1975, 2124, 4113, 0.9927, 8192, 7.4714},
+                      {Along::m_by_k, 0.90, 26260, 355, 451, 852, 0.9632, 7893, 1.8426},
+                      {Along::m_by_k, 0.95, 13213, 174, 241, 444, 0.9300, 6613, 1.1384},
+                      {Along::m_by_k, 0.99, 2629, 31, 58, 125, 0.6573, 2266, 0.5878}};
   const Product product{4096, 4096, 4096, DType::f32};
   for (const Row& r : rows) {
     const bool k = r.along == Along::k;
     const MicroTile unit = k ? MicroTile{32, 1} : MicroTile{1, 64};
     const auto sample = k ? marks(128, 4096, 1, r.sparsity) : marks(4096, 64, 2, r.sparsity);
-    const Cells c = cells({4096, 4096}, {unit.m, unit.k}, {k ? std::size_t{1} : 0}), plain = cells({4096, 4096}, {32, 64}, {k ? std::size_t{1} : 0});
+    const Cells c = cells({4096, 4096}, {unit.m, unit.k}, {k ? std::size_t{1} : 0}),
+                plain = cells({4096, 4096}, {32, 64}, {k ? std::size_t{1} : 0});
     std::vector<std::uint8_t> grouped = sample;
     if (!k)
       for (std::int64_t i = 0; i < 4096; ++i)
-        for (std::int64_t j = 0; j < 64; ++j) grouped[static_cast<std::size_t>(j * 4096 + i)] = sample[static_cast<std::size_t>(i * 64 + j)];
+        for (std::int64_t j = 0; j < 64; ++j)
+          grouped[static_cast<std::size_t>(j * 4096 + i)] = sample[static_cast<std::size_t>(i * 64 + j)];
     const Pattern p = pattern_of(c, grouped);
     EXPECT_EQ(p.live(), r.micro);
     EXPECT_EQ(*std::min_element(p.count.begin(), p.count.end()), r.least);
@@ -63,7 +76,8 @@ TEST(Select, DeterministicMasks) {
     const auto covered = coarser(grouped, c, plain);
     EXPECT_EQ(std::count(covered.begin(), covered.end(), 1), r.plain);
     const Selection s = select(product, unit, {sample}, {tile}, costs());
-    const auto mine = std::find_if(s.tried.begin(), s.tried.end(), [&](const Estimate& e) { return e.along == r.along; });
+    const auto mine =
+        std::find_if(s.tried.begin(), s.tried.end(), [&](const Estimate& e) { return e.along == r.along; });
     ASSERT_NE(mine, s.tried.end());
     EXPECT_EQ(mine->micro_tiles, static_cast<double>(r.micro));
     EXPECT_EQ(mine->dense_tiles, static_cast<double>(r.tiles));
@@ -81,9 +95,10 @@ TEST(Select, BreaksEvenWithDense) {
     std::vector<std::uint8_t> sample(128 * 64, 0);
     std::fill_n(sample.begin(), tiles, std::uint8_t{1});
     TileForm dense = tile;
-    dense.seconds = (10.22e-3 - start) / (128.0 * 64 * 128);   // as one dense kernel takes
+    dense.seconds = (10.22e-3 - start) / (128.0 * 64 * 128); // as one dense kernel takes
     Selection s = select(product, {32, 64}, {sample}, {tile}, c);
-    const auto along = std::find_if(s.tried.begin(), s.tried.end(), [](const Estimate& e) { return e.along == Along::k; });
+    const auto along =
+        std::find_if(s.tried.begin(), s.tried.end(), [](const Estimate& e) { return e.along == Along::k; });
     EXPECT_EQ(along->dense_tiles, static_cast<double>(tiles));
     return along->seconds < select(product, {32, 64}, {sample}, {dense}, c).dense.seconds;
   };
@@ -91,8 +106,8 @@ TEST(Select, BreaksEvenWithDense) {
   EXPECT_FALSE(chosen(5706));
 }
 
-// The published profile of h x 1 micro-tiles on k: milliseconds at the profiled sparsities. The cheapest entry at or below the
-// sparsity that a pattern has when it is covered; dense takes 10.22.
+// The published profile of h x 1 micro-tiles on k: milliseconds at the profiled sparsities. The cheapest entry at or
+// below the sparsity that a pattern has when it is covered; dense takes 10.22.
 TEST(Select, ThePublishedTable) {
   const std::map<int, std::map<double, double>> table{
       {32, {{0, 14.472}, {0.5, 7.522}, {0.8, 3.290}, {0.9, 1.755}, {0.95, 0.941}, {0.99, 0.387}}},
@@ -114,7 +129,7 @@ TEST(Select, ThePublishedTable) {
   EXPECT_EQ(cheapest(4, 0.95), P(16, 4.288));
   EXPECT_EQ(cheapest(4, 0.99), P(16, 1.365));
   EXPECT_EQ(cheapest(8, 0.90), P(16, 4.288));
-  EXPECT_EQ(cheapest(8, 0.95), P(8, 2.344));   // at, not strictly below
+  EXPECT_EQ(cheapest(8, 0.95), P(8, 2.344)); // at, not strictly below
   EXPECT_EQ(cheapest(8, 0.99), P(32, 0.941));
 }
 
@@ -123,11 +138,11 @@ TEST(Select, MicroTilesFillATransaction) {
   c.transaction = 32;
   const Product f32{64, 64, 64, DType::f32}, f16{64, 64, 64, DType::f16};
   const TileForm t{32, 64, 64, 1};
-  EXPECT_EQ(micro_tile(f32, t, Along::k, c).k, 8);           // 32 x 8 where k is adjacent
+  EXPECT_EQ(micro_tile(f32, t, Along::k, c).k, 8); // 32 x 8 where k is adjacent
   EXPECT_EQ(micro_tile(f16, t, Along::k, c).k, 16);
-  EXPECT_EQ(micro_tile(f32, t, Along::m_by_k, c).m, 1);      // 64 elements side by side are enough
+  EXPECT_EQ(micro_tile(f32, t, Along::m_by_k, c).m, 1); // 64 elements side by side are enough
   c.k_adjacent = false;
-  EXPECT_EQ(micro_tile(f32, t, Along::k, c).k, 1);           // 32 x 1 where rows are adjacent
+  EXPECT_EQ(micro_tile(f32, t, Along::k, c).k, 1); // 32 x 1 where rows are adjacent
   EXPECT_EQ(micro_tile(f32, t, Along::m_by_k, c).m, 8);
 }
 
@@ -161,7 +176,7 @@ TEST(Select, TakesLessThanAMillisecond) {
   const auto forms = tile_forms(m, DType::f16);
   const std::vector<std::vector<std::uint8_t>> samples{marks(64, 4096, 1, 0.95)};
   SelectionCosts costs = selection_costs(m);
-  costs.k_adjacent = false;   // as a producer would write it for this reader
+  costs.k_adjacent = false; // as a producer would write it for this reader
   double best = 1;
   for (int i = 0; i < 20; ++i) {
     const auto then = std::chrono::steady_clock::now();
@@ -173,5 +188,5 @@ TEST(Select, TakesLessThanAMillisecond) {
   EXPECT_LT(best, 1e-3);
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright

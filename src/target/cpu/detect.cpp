@@ -13,7 +13,7 @@ Detector detector(Cells c, DType dtype, std::vector<std::int64_t> stride) {
   for (std::size_t i = rank; i-- > 0;)
     if (d.stride[i] == 1 && d.cells.dims[i] > 1) d.column = i;
   d.row = d.column;
-  for (std::size_t i = 0; i < rank; ++i)   // the dim with the tallest cells
+  for (std::size_t i = 0; i < rank; ++i) // the dim with the tallest cells
     if (i != d.column && (d.row == d.column || d.cells.unit[i] > d.cells.unit[d.row])) d.row = i;
   for (std::size_t i = 0; i < rank; ++i)
     if (i != d.column && i != d.row) d.far.push_back(i);
@@ -36,7 +36,7 @@ std::int64_t mark_stride(const Detector& d, std::size_t dim) { return d.group_st
 
 // Row n of cells: its coordinates along the row dim and the far ones, in cells.
 struct CellRow {
-  std::vector<std::int64_t> at;              // by dim; the column's is 0
+  std::vector<std::int64_t> at; // by dim; the column's is 0
   std::int64_t mark = 0;
 };
 CellRow cell_row(const Detector& d, std::int64_t n) {
@@ -52,12 +52,14 @@ CellRow cell_row(const Detector& d, std::int64_t n) {
   return r;
 }
 
-}  // namespace
+} // namespace
 
-void mark_cells(const kernels::Kernels& leaf, const Detector& d, const std::byte* data, std::uint8_t* marks, int worker, int workers) {
+void mark_cells(const kernels::Kernels& leaf, const Detector& d, const std::byte* data, std::uint8_t* marks, int worker,
+                int workers) {
   const std::int64_t across = d.cells.along(d.column);
   if (across == 0) return;
-  const std::int64_t rows = d.cells.count() / across, first = rows * worker / workers, last = rows * (worker + 1) / workers;
+  const std::int64_t rows = d.cells.count() / across, first = rows * worker / workers,
+                     last = rows * (worker + 1) / workers;
   const auto width = static_cast<std::int64_t>(bytes_of(d.dtype));
   for (std::int64_t n = first; n < last; ++n) {
     const CellRow r = cell_row(d, n);
@@ -82,14 +84,17 @@ void mark_cells(const kernels::Kernels& leaf, const Detector& d, const std::byte
       more = false;
       for (std::size_t i = d.far.size(); i-- > 0 && !more;) {
         const std::size_t dim = d.far[i];
-        if (++point[dim] < std::min(low[dim] + d.cells.unit[dim], d.cells.dims[dim])) more = true;
-        else point[dim] = low[dim];
+        if (++point[dim] < std::min(low[dim] + d.cells.unit[dim], d.cells.dims[dim]))
+          more = true;
+        else
+          point[dim] = low[dim];
       }
     }
   }
 }
 
-void list_slots(const Detector& d, const std::uint8_t* marks, std::uint32_t* count, std::uint32_t* slot, int worker, int workers) {
+void list_slots(const Detector& d, const std::uint8_t* marks, std::uint32_t* count, std::uint32_t* slot, int worker,
+                int workers) {
   const std::int64_t groups = d.cells.groups(), length = d.cells.length();
   const std::size_t inner = d.cells.packed.back();
   const std::int64_t run = d.cells.along(inner), step = d.slot_stride[inner];
@@ -103,7 +108,7 @@ void list_slots(const Detector& d, const std::uint8_t* marks, std::uint32_t* cou
     }
     std::uint32_t* const out = slot + g * length;
     std::uint32_t n = 0;
-    for (std::int64_t first = 0; first < length; first += run) {   // the packed dims before the last, row-major
+    for (std::int64_t first = 0; first < length; first += run) { // the packed dims before the last, row-major
       const std::uint8_t* m = origin;
       std::int64_t left = first / run;
       for (std::size_t i = d.cells.packed.size() - 1; i-- > 0;) {
@@ -112,7 +117,7 @@ void list_slots(const Detector& d, const std::uint8_t* marks, std::uint32_t* cou
         left /= d.cells.along(dim);
       }
       for (std::int64_t s = 0; s < run; ++s) {
-        out[n] = static_cast<std::uint32_t>(first + s);   // kept only if live; never past the group's last slot
+        out[n] = static_cast<std::uint32_t>(first + s); // kept only if live; never past the group's last slot
         n += m[s * step];
       }
     }
@@ -122,7 +127,8 @@ void list_slots(const Detector& d, const std::uint8_t* marks, std::uint32_t* cou
 
 Pattern detect(const kernels::Kernels& leaf, const Detector& d, const std::byte* data, Pool& pool) {
   const auto cells = static_cast<std::size_t>(d.cells.count());
-  Pattern p{d.cells, std::vector<std::uint32_t>(static_cast<std::size_t>(d.cells.groups())), std::vector<std::uint32_t>(cells)};
+  Pattern p{d.cells, std::vector<std::uint32_t>(static_cast<std::size_t>(d.cells.groups())),
+            std::vector<std::uint32_t>(cells)};
   std::vector<std::uint8_t> marks(cells);
   Barrier barrier(pool.size());
   pool.run([&](int w) {
@@ -133,4 +139,4 @@ Pattern detect(const kernels::Kernels& leaf, const Detector& d, const std::byte*
   return p;
 }
 
-}  // namespace tilewright::cpu
+} // namespace tilewright::cpu

@@ -1,4 +1,5 @@
-// The detector finds what the plain cover finds: all types, ranks, units, packed dims, layouts, threads and instruction sets.
+// The detector finds what the plain cover finds: all types, ranks, units, packed dims, layouts, threads and instruction
+// sets.
 #include "target/cpu/detect.h"
 
 #include <chrono>
@@ -21,13 +22,16 @@ void fill(Array& a, Random& random, std::int64_t one_in) {
   const std::int64_t width = static_cast<std::int64_t>(bytes_of(a.dtype));
   for (std::int64_t i = 0; i < a.count(); ++i) {
     std::byte* const p = a.data + i * width;
-    if (random.below(one_in) == 0) p[random.below(width)] = a.dtype == DType::boolean ? std::byte{1} : static_cast<std::byte>(1 + random.below(255));
-    else if (is_float(a.dtype) && random.below(3) == 0) p[width - 1] = std::byte{0x80};   // -0
+    if (random.below(one_in) == 0)
+      p[random.below(width)] = a.dtype == DType::boolean ? std::byte{1} : static_cast<std::byte>(1 + random.below(255));
+    else if (is_float(a.dtype) && random.below(3) == 0)
+      p[width - 1] = std::byte{0x80}; // -0
   }
 }
 
 TEST(Detect, AgreesWithTheCover) {
-  constexpr DType types[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64, DType::boolean, DType::f8e4m3};
+  constexpr DType types[] = {DType::f32, DType::f16, DType::bf16, DType::f64,     DType::i8,
+                             DType::u8,  DType::i32, DType::i64,  DType::boolean, DType::f8e4m3};
   std::int64_t live = 0, dead = 0;
   Pool pools[] = {Pool(1), Pool(3)};
   for (int n = 0; n < cases(1500); ++n) {
@@ -55,14 +59,16 @@ TEST(Detect, AgreesWithTheCover) {
     for (std::int64_t i = 0; i < a.count(); ++i) {
       std::int64_t rest = i, to = 0;
       for (std::size_t d = 0; d < rank; ++d) to += rest / plain[d] * stride[d], rest %= plain[d];
-      std::memcpy(moved.data + static_cast<std::size_t>(to) * width, a.data + static_cast<std::size_t>(i) * width, width);
+      std::memcpy(moved.data + static_cast<std::size_t>(to) * width, a.data + static_cast<std::size_t>(i) * width,
+                  width);
     }
     for (Isa isa : kernels::available_isas())
       for (Pool& pool : pools) {
         const Pattern found = detect(kernels::kernels_for(isa), detector(c, a.dtype, stride), moved.data, pool);
         ASSERT_EQ(found.count, expected.count) << "seed " << n;
         for (std::int64_t g = 0; g < c.groups(); ++g)
-          ASSERT_TRUE(std::equal(found.group(g).begin(), found.group(g).end(), expected.group(g).begin())) << "seed " << n;
+          ASSERT_TRUE(std::equal(found.group(g).begin(), found.group(g).end(), expected.group(g).begin()))
+              << "seed " << n;
       }
     live += expected.live(), dead += c.count() - expected.live();
   }
@@ -74,10 +80,15 @@ TEST(Detect, AgreesWithTheCover) {
 TEST(Detect, WhatIsZero) {
   Pool pool(1);
   for (Isa isa : kernels::available_isas())
-    for (const auto& [values, expected] : {std::pair<std::vector<float>, int>{{1, -1}, 1}, {{NAN, 0}, 1}, {{-0.0f, 0}, 0}, {{1e-45f, 0}, 1}, {{0, INFINITY}, 1}}) {
+    for (const auto& [values, expected] : {std::pair<std::vector<float>, int>{{1, -1}, 1},
+                                           {{NAN, 0}, 1},
+                                           {{-0.0f, 0}, 0},
+                                           {{1e-45f, 0}, 1},
+                                           {{0, INFINITY}, 1}}) {
       Array a = Array::make(DType::f32, {2});
       std::copy(values.begin(), values.end(), a.as<float>());
-      EXPECT_EQ(detect(kernels::kernels_for(isa), detector(cells({2}, {2}, {0}), DType::f32, {1}), a.data, pool).live(), expected);
+      EXPECT_EQ(detect(kernels::kernels_for(isa), detector(cells({2}, {2}, {0}), DType::f32, {1}), a.data, pool).live(),
+                expected);
     }
 }
 
@@ -98,10 +109,11 @@ TEST(Detect, ReadsAboutAsFastAsMemory) {
       list_slots(d, marks.data(), count.data(), slot.data(), 0, 1);
       best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count());
     }
-    std::printf("%lld x %lld: %.2f ms, %.1f GB/s\n", static_cast<long long>(unit[0]), static_cast<long long>(unit[1]), best * 1e3, static_cast<double>(n * n * 4) / best * 1e-9);
+    std::printf("%lld x %lld: %.2f ms, %.1f GB/s\n", static_cast<long long>(unit[0]), static_cast<long long>(unit[1]),
+                best * 1e3, static_cast<double>(n * n * 4) / best * 1e-9);
     EXPECT_GT(best, 0);
   }
 }
 
-}  // namespace
-}  // namespace tilewright::cpu
+} // namespace
+} // namespace tilewright::cpu

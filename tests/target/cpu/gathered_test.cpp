@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <random>
 
@@ -25,9 +25,9 @@ struct Random {
 };
 
 struct Case {
-  std::string text, sparse;                  // the program, and which tensor is sparse
-  std::vector<std::int64_t> tile;            // of its last two dims
-  std::string source;                        // "", a mask or lengths
+  std::string text, sparse;       // the program, and which tensor is sparse
+  std::vector<std::int64_t> tile; // of its last two dims
+  std::string source;             // "", a mask or lengths
 };
 
 std::string number(std::int64_t n) { return std::to_string(n); }
@@ -41,20 +41,25 @@ Case random_case(Random& random, bool large) {
   std::string source, form = "zeros";
   const int shape = static_cast<int>(random.below(5));
   const std::string a = shape == 1 ? "b m k" : shape == 2 ? "b s k" : "m k";
-  if (random.chance(25)) form = "mask M", source = "M";
-  else if (shape == 2 && random.chance(60)) form = "lengths L", source = "L";
+  if (random.chance(25))
+    form = "mask M", source = "M";
+  else if (shape == 2 && random.chance(60))
+    form = "lengths L", source = "L";
   const bool weights = random.chance(40);
-  std::string text = "program p(b=" + number(1 + random.below(3)) + ", m=" + extent(most) + ", s=" + extent(most) + ", k=" + extent(2 * most) +
-                     ", n=" + extent(most) + ")\n";
+  std::string text = "program p(b=" + number(1 + random.below(3)) + ", m=" + extent(most) + ", s=" + extent(most) +
+                     ", k=" + extent(2 * most) + ", n=" + extent(most) + ")\n";
   // A mask over all dims, or over those of the rows.
   std::string mask = a;
   if (form == "mask M" && random.chance(50)) mask.resize(mask.size() - 2);
   if (form == "mask M") text += "input M[" + mask + "] : bool\n";
   if (form == "lengths L") text += "input L[b] : i32\n";
-  text += std::string("input A[") + a + "] : " + type + " sparse(" + form + ", tile " + number(r) + ", " + number(c) + ")\n";
+  text += std::string("input A[") + a + "] : " + type + " sparse(" + form + ", tile " + number(r) + ", " + number(c) +
+          ")\n";
   const std::string b = shape == 1 ? "b k n" : shape == 3 ? "n k" : "k n", out = a.substr(0, a.size() - 1) + "n";
-  text += (weights && shape != 1 ? "weight" : "input") + std::string(" B[") + b + "] : " + type + "\ninput bias[n] : f32\n";
-  text += "C[" + out + "]" + (random.chance(50) ? "" : " : " + type) + " = sum[k] " + (shape == 4 ? "B[" + b + "] * A[" + a + "]" : "A[" + a + "] * B[" + b + "]") + "\n";
+  text +=
+      (weights && shape != 1 ? "weight" : "input") + std::string(" B[") + b + "] : " + type + "\ninput bias[n] : f32\n";
+  text += "C[" + out + "]" + (random.chance(50) ? "" : " : " + type) + " = sum[k] " +
+          (shape == 4 ? "B[" + b + "] * A[" + a + "]" : "A[" + a + "] * B[" + b + "]") + "\n";
   std::string last = "C";
   if (random.chance(40)) text += "D[" + out + "] = max(C[" + out + "] + bias[n], 0)\n", last = "D";
   return {text + "output " + last + "\n", "A", {r, c}, source};
@@ -63,8 +68,10 @@ Case random_case(Random& random, bool large) {
 std::int64_t rows_of(const Array& a) { return a.dims.back() == 0 ? 0 : a.count() / a.dims.back(); }
 
 void set(Array& a, std::int64_t i, float v) {
-  if (a.dtype == DType::f32) a.as<float>()[i] = v;
-  else a.as<std::uint16_t>()[i] = a.dtype == DType::f16 ? f32_to_f16(v) : f32_to_bf16(v);
+  if (a.dtype == DType::f32)
+    a.as<float>()[i] = v;
+  else
+    a.as<std::uint16_t>()[i] = a.dtype == DType::f16 ? f32_to_f16(v) : f32_to_bf16(v);
 }
 
 // Random values; A is zero outside random cells of the tile, of the mask or of the lengths.
@@ -76,9 +83,12 @@ Values random_values(const Program& p, const Case& c, Random& random, int live_p
     if (p.tensors[t].kind == Kind::intermediate) continue;
     Array a = testing::empty_of(p, static_cast<TensorId>(t));
     for (std::int64_t i = 0; i < a.count(); ++i) {
-      if (a.dtype == DType::boolean) a.data[i] = random.chance(live_percent) ? std::byte{1} : std::byte{0};
-      else if (a.dtype == DType::i32) a.as<std::int32_t>()[i] = static_cast<std::int32_t>(random.below(60));
-      else set(a, i, random.value());
+      if (a.dtype == DType::boolean)
+        a.data[i] = random.chance(live_percent) ? std::byte{1} : std::byte{0};
+      else if (a.dtype == DType::i32)
+        a.as<std::int32_t>()[i] = static_cast<std::int32_t>(random.below(60));
+      else
+        set(a, i, random.value());
     }
     given[static_cast<TensorId>(t)] = std::move(a);
   }
@@ -124,18 +134,21 @@ double element(const Array& a, std::int64_t i) {
 }
 
 // Operands that were gathered, by their form; the leaf says so in its description.
-struct Seen { std::map<std::string, int> forms; };
+struct Seen {
+  std::map<std::string, int> forms;
+};
 
 void expect_right(const Program& p, const Plan& plan, const Values& given, const std::string& what) {
   const Values got = testing::execute(plan, given), again = testing::execute(plan, given);
   const Values want = evaluate(p, given, {}, Evaluation::fp64);
   for (TensorId t : p.outputs) {
     const Array &x = got.at(t), &y = want.at(t);
-    ASSERT_EQ(std::memcmp(x.data, again.at(t).data, x.bytes()), 0) << what;   // the same bits every time
+    ASSERT_EQ(std::memcmp(x.data, again.at(t).data, x.bytes()), 0) << what; // the same bits every time
     double scale = 1;
     for (std::int64_t i = 0; i < y.count(); ++i) scale = std::max(scale, std::abs(y.as<double>()[i]));
-    double slack = 2e-5;   // of the narrowest type that something is rounded to
-    for (const Tensor& tensor : p.tensors) slack = std::max(slack, tensor.dtype == DType::f16 ? 4e-3 : tensor.dtype == DType::bf16 ? 3e-2 : 0.0);
+    double slack = 2e-5; // of the narrowest type that something is rounded to
+    for (const Tensor& tensor : p.tensors)
+      slack = std::max(slack, tensor.dtype == DType::f16 ? 4e-3 : tensor.dtype == DType::bf16 ? 3e-2 : 0.0);
     for (std::int64_t i = 0; i < x.count(); ++i)
       ASSERT_NEAR(element(x, i), y.as<double>()[i], slack * scale) << what << "\nelement " << i;
   }
@@ -153,28 +166,33 @@ TEST(Gathered, RandomProductsAndPatterns) {
     const int percents[] = {0, 2, 10, 30, 100};
     const Values given = random_values(parsed, c, random, percents[random.below(5)]);
     const Program p = with_weights(parsed, given);
-    Plan plan = plan_of(p, std::string(name_of(isas[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(isas.size())))])), static_cast<int>(1 + random.below(3)));
-    for (PlannedKernel& k : plan.kernels)   // other tiles than the planner's
+    Plan plan = plan_of(
+        p, std::string(name_of(isas[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(isas.size())))])),
+        static_cast<int>(1 + random.below(3)));
+    for (PlannedKernel& k : plan.kernels) // other tiles than the planner's
       for (AxisStep& s : k.schedule.steps)
         if (random.chance(50)) s.size = 1 + random.below(64);
     for (const cpu::Kernel& k : cpu::compile(plan).kernels)
       for (const std::string& leaf : k.leaves) {
         const auto at = leaf.find("gathered (");
-        ++seen.forms[at == std::string::npos ? leaf.substr(0, leaf.find(' ')) : leaf.substr(at, leaf.find(')') - at + 1)];
+        ++seen.forms[at == std::string::npos ? leaf.substr(0, leaf.find(' '))
+                                             : leaf.substr(at, leaf.find(')') - at + 1)];
       }
     expect_right(p, plan, given, "seed " + number(i) + "\n" + c.text);
     if (HasFatalFailure() || seed) return;
   }
   for (const auto& [form, count] : seen.forms) std::printf("%5d %s\n", count, form.c_str());
-  for (const char* form : {"gathered (columns of row blocks)", "gathered (whole rows)", "gathered (pieces of rows)"}) EXPECT_GT(seen.forms[form], n / 20) << form;
+  for (const char* form : {"gathered (columns of row blocks)", "gathered (whole rows)", "gathered (pieces of rows)"})
+    EXPECT_GT(seen.forms[form], n / 20) << form;
 }
 
 // The same leaf whatever is live: below and above the share from which on the plain call is faster.
 TEST(Gathered, EmptyFullAndSingle) {
   for (const char* tile : {"32, 1", "1, 16", "1, 70", "8, 8"})
     for (int live : {0, 1, 100}) {
-      const std::string text = std::string("program p(m=45, k=70, n=50)\ninput A[m k] : f32 sparse(zeros, tile ") + tile +
-                               ")\ninput B[k n], bias[n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\nD[m n] = C[m n] + bias[n]\noutput D\n";
+      const std::string text =
+          std::string("program p(m=45, k=70, n=50)\ninput A[m k] : f32 sparse(zeros, tile ") + tile +
+          ")\ninput B[k n], bias[n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\nD[m n] = C[m n] + bias[n]\noutput D\n";
       const Program p = fix_sizes(parse(text, "case.tw"), {});
       Random random{std::mt19937_64(7)};
       Values given = random_values(p, {text, "A", {45, 70}, ""}, random, 100);
@@ -187,16 +205,17 @@ TEST(Gathered, EmptyFullAndSingle) {
 
 // A zero hides what it would be multiplied with, and nothing else does: documented, and the plain form does not.
 TEST(Gathered, ZerosHideInfinities) {
-  const std::string text = "program p(m=4, k=4, n=40)\ninput A[m k] : f32 sparse(zeros, tile 4, 1)\ninput B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n";
+  const std::string text = "program p(m=4, k=4, n=40)\ninput A[m k] : f32 sparse(zeros, tile 4, 1)\ninput B[k n] : "
+                           "f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n";
   const Program p = fix_sizes(parse(text, "case.tw"), {});
   Values given;
   for (TensorId t : p.inputs) given[t] = testing::empty_of(p, t);
   float *a = given.at(p.inputs[0]).as<float>(), *b = given.at(p.inputs[1]).as<float>();
-  for (int i = 0; i < 4; ++i) a[i * 4] = 1;         // column 0 is live
-  for (int j = 0; j < 40; ++j) b[j] = 2, b[40 + j] = INFINITY;   // row 1 meets a dead column
+  for (int i = 0; i < 4; ++i) a[i * 4] = 1;                    // column 0 is live
+  for (int j = 0; j < 40; ++j) b[j] = 2, b[40 + j] = INFINITY; // row 1 meets a dead column
   const Values got = testing::execute(plan_of(p, "base", 1), given);
   for (int i = 0; i < 160; ++i) EXPECT_EQ(got.at(p.outputs[0]).as<float>()[i], 2);
-  a[5] = NAN;                                       // no number is not zero
+  a[5] = NAN; // no number is not zero
   EXPECT_TRUE(std::isnan(testing::execute(plan_of(p, "base", 1), given).at(p.outputs[0]).as<float>()[40]));
 }
 
@@ -207,8 +226,10 @@ void route(Array& keys, std::int64_t slices, Random& random) {
   const std::int64_t kind = random.below(4), one = random.below(slices);
   for (std::int64_t i = 0; i < keys.count(); ++i) {
     const std::int64_t k = kind == 0 ? one : kind == 1 ? random.below(random.below(slices) + 1) : random.below(slices);
-    if (keys.dtype == DType::i64) keys.as<std::int64_t>()[i] = k;
-    else keys.as<std::int32_t>()[i] = static_cast<std::int32_t>(k);
+    if (keys.dtype == DType::i64)
+      keys.as<std::int64_t>()[i] = k;
+    else
+      keys.as<std::int32_t>()[i] = static_cast<std::int32_t>(k);
   }
 }
 
@@ -221,10 +242,16 @@ TEST(Gathered, RowsByKey) {
     const int shape = static_cast<int>(random.below(4));
     const bool two = shape == 1, turned = shape == 2, extra = shape == 3;
     const std::string weight = random.chance(50) ? "weight" : "input", type = random.chance(70) ? "f32" : "bf16";
-    const std::string key = two ? "t j" : "t", row = extra ? "t h" : two ? "t j" : "t", x = extra ? "t h k" : "t k", w = turned ? "n k" : "k n";
-    std::string text = "program p(t=" + number(1 + random.below(90)) + ", j=2, h=3, e=" + number(1 + random.below(12)) + ", k=" + number(1 + random.below(60)) +
-                       ", n=" + number(1 + random.below(70)) + ")\ninput X[" + x + "] : " + type + "\ninput g[" + key + "] : index(e)\n" + weight + " W[e " + w +
-                       "] : " + type + "\ninput bias[n] : f32\nU[" + row + " n] = sum[k] X[" + x + "] * W[g[" + key + "], " + (turned ? "n, k" : "k, n") + "]\n";
+    const std::string key = two ? "t j" : "t",
+                      row = extra ? "t h"
+                            : two ? "t j"
+                                  : "t",
+                      x = extra ? "t h k" : "t k", w = turned ? "n k" : "k n";
+    std::string text = "program p(t=" + number(1 + random.below(90)) + ", j=2, h=3, e=" + number(1 + random.below(12)) +
+                       ", k=" + number(1 + random.below(60)) + ", n=" + number(1 + random.below(70)) + ")\ninput X[" +
+                       x + "] : " + type + "\ninput g[" + key + "] : index(e)\n" + weight + " W[e " + w +
+                       "] : " + type + "\ninput bias[n] : f32\nU[" + row + " n] = sum[k] X[" + x + "] * W[g[" + key +
+                       "], " + (turned ? "n, k" : "k, n") + "]\n";
     const bool maps = random.chance(50);
     if (maps) text += "V[" + row + " n] = max(U[" + row + " n] + bias[n], 0)\n";
     text += std::string("output ") + (maps ? "V" : "U") + "\n";
@@ -233,13 +260,16 @@ TEST(Gathered, RowsByKey) {
     for (std::size_t t = 0; t < parsed.tensors.size(); ++t) {
       if (parsed.tensors[t].kind == Kind::intermediate) continue;
       Array a = testing::empty_of(parsed, static_cast<TensorId>(t));
-      if (parsed.tensors[t].index_of) route(a, parsed.tensors[t].index_of->constant(), random);
+      if (parsed.tensors[t].index_of)
+        route(a, parsed.tensors[t].index_of->constant(), random);
       else
         for (std::int64_t q = 0; q < a.count(); ++q) set(a, q, random.value());
       given[static_cast<TensorId>(t)] = std::move(a);
     }
     const Program p = with_weights(parsed, given);
-    Plan plan = plan_of(p, std::string(name_of(isas[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(isas.size())))])), static_cast<int>(1 + random.below(3)));
+    Plan plan = plan_of(
+        p, std::string(name_of(isas[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(isas.size())))])),
+        static_cast<int>(1 + random.below(3)));
     for (PlannedKernel& k : plan.kernels)
       for (AxisStep& s : k.schedule.steps)
         if (random.chance(30)) s.size = 1 + random.below(64);
@@ -253,8 +283,9 @@ TEST(Gathered, RowsByKey) {
 }
 
 TEST(Gathered, AKeyThatIsNoSliceIsAnError) {
-  const std::string text = "program p(t=40, e=3, k=8, n=40)\ninput X[t k] : f32\ninput g[t] : index(e)\ninput W[e k n] : f32\n"
-                           "U[t n] = sum[k] X[t k] * W[g[t], k, n]\noutput U\n";
+  const std::string text =
+      "program p(t=40, e=3, k=8, n=40)\ninput X[t k] : f32\ninput g[t] : index(e)\ninput W[e k n] : f32\n"
+      "U[t n] = sum[k] X[t k] * W[g[t], k, n]\noutput U\n";
   const Program p = fix_sizes(parse(text, "case.tw"), {});
   for (std::int64_t bad : {std::int64_t{3}, std::int64_t{-1}, INT64_MAX})
     for (int threads : {1, 3}) {
@@ -267,5 +298,5 @@ TEST(Gathered, AKeyThatIsNoSliceIsAnError) {
     }
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright
