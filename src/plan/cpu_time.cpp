@@ -91,7 +91,7 @@ std::vector<bool> CpuTime::endings(const Boundary& b) const {
 bool CpuTime::follows(const std::vector<AxisStep>& steps) const {
   const RegionAxis stream = streamed(steps);
   const auto known = follows_.find(stream);
-  return known != follows_.end() ? known->second : follows_[stream] = stream >= 0 && needs_stream(p, r, stream);
+  return known != follows_.end() ? known->second : (follows_[stream] = stream >= 0 && needs_stream(p, r, stream));
 }
 
 // How many times longer each statement takes than its work says where no leaf of a CPU takes it: streamed reductions,

@@ -27,6 +27,9 @@ std::uint64_t bits_of(double v, DType t) {
   }
 }
 
+bool same_affine(const Affine& a, const Affine& b) { return a.offset == b.offset && a.terms == b.terms; }
+bool same_span(const Span& a, const Span& b) { return same_affine(a.low, b.low) && same_affine(a.high, b.high); }
+
 struct KernelCompiler {
   const k::Kernels& leaf;
   const Program& p;
@@ -71,20 +74,32 @@ struct KernelCompiler {
   }
 
   // The value outside the bounds becomes part of a tile's copy where what the access reads leaves the tensor. The copy holds what
-  // this access reads, not the hull of all reads of the tensor.
-  void prepare_copy(int i) {
+  // this access reads, not the hull of all reads of the tensor; so a tensor that an earlier leaf copies in another box is not ours
+  // to copy: false.
+  bool prepare_copy(int i) {
+    bool ours = true;
     for_each_access(statement(i), [&](const Access& a) {
       Kernel::Place& at = out.places[static_cast<std::size_t>(buffer_of(a.tensor))];
       double v = 0;
       if (!a.otherwise || !is_literal(a.otherwise, &v) || at.scratch) return;
       const auto& ranges = compute_of(nest, r.statements[static_cast<std::size_t>(i)]).ranges;
+      std::vector<Span> box(a.at.size());
+      std::vector<std::int64_t> extent(a.at.size());
+      bool same = at.fill == bits_of(v, at.dtype);
       for (std::size_t d = 0; d < a.at.size(); ++d) {
-        at.box[d] = hull(a.at[d], ranges, p.tensor(a.tensor).dims[d]);
-        at.extent[d] = full_extent(nest, at.box[d]);
+        box[d] = hull(a.at[d], ranges, p.tensor(a.tensor).dims[d]);
+        extent[d] = full_extent(nest, box[d]);
+        same &= same_span(box[d], at.box[d]);
       }
+      if (at.padded) {
+        ours &= same;
+        return;
+      }
+      at.box = std::move(box), at.extent = std::move(extent);
       at.copy_stride = dense_strides(at.extent, at.order);
       at.fill = bits_of(v, at.dtype);
     });
+    return ours;
   }
   void pad(BufferId b, const Access& a) {
     if (!a.otherwise) return;
@@ -234,7 +249,7 @@ struct KernelCompiler {
   bool streamed_contraction(std::vector<Kernel::Step>& to, const Compute& c, BufferId accumulator) {
     if (c.kind != Compute::Kind::contract) return false;
     const int i = position(c);
-    prepare_copy(i);
+    if (!prepare_copy(i)) return false;
     const Points l = points({i});
     const Kernel::Place& sum = out.places[static_cast<std::size_t>(accumulator)];
     auto made = compile_contract(leaf, p, l.region, nest, positions(l, {i})[0], {}, stored(false), stored(true),
@@ -274,15 +289,15 @@ struct KernelCompiler {
   void reduction(std::vector<Kernel::Step>& to, const Compute& c, const std::vector<int>& maps) {
     const int i = position(c);
     std::string why;
-    prepare_copy(i);
+    const bool may_copy = prepare_copy(i);
     const auto in_place = stored(false), copied = stored(true);
-    if ((c.kind == Compute::Kind::contract || keyed_product(p, statement(i))) &&
+    if (may_copy && (c.kind == Compute::Kind::contract || keyed_product(p, statement(i))) &&
         fast<Kernel::Contract>(to, i, maps, [&](const Points& l, const std::vector<int>& group, const Stored& st) {
           const std::vector<int> at = positions(l, group);
           return compile_contract(leaf, p, l.region, nest, at[0], {at.begin() + 1, at.end()}, in_place, copied, st, l.tiled, l.full);
         }, &why))
       return;
-    if ((c.kind == Compute::Kind::window || c.kind == Compute::Kind::contract) &&
+    if (may_copy && (c.kind == Compute::Kind::window || c.kind == Compute::Kind::contract) &&
         fast<Kernel::Window>(to, i, maps, [&](const Points& l, const std::vector<int>& group, const Stored& st) {
           const std::vector<int> at = positions(l, group);
           return compile_window(leaf, p, l.region, nest, at[0], {at.begin() + 1, at.end()}, in_place, copied, st, l.tiled, l.full);
