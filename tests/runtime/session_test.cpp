@@ -164,7 +164,7 @@ TEST_F(Softmax, KeepsWhatLiesBetweenKernels) {
     EXPECT_LT(difference(*kept, want.at(static_cast<TensorId>(t))), 1e-5) << p.tensors[t].name;
     ++compared;
   }
-  EXPECT_GE(compared, 2);
+  EXPECT_GE(compared, 1);                                    // exponentials and sums stay in their kernel
 }
 
 TEST_F(Softmax, StopsWhenCancelled) {
