@@ -170,7 +170,7 @@ TW_INLINE void integer_window_strip(const Window& w, const IntegerQuick& quick, 
     integer_window_sums<count, false>(w, at, end, sums);
   if (end) return;
   finish_integers({sums, nr, count, at.columns, at.x, at.c, w.begin ? channels.begin : nullptr}, quick, w.epilogue,
-                  {w.out, w.out_type, w.out_rows, 1});
+                  {w.out, w.out_type, w.out_rows, 1, 0});
 }
 
 template <int count>
