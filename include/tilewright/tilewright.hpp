@@ -99,7 +99,7 @@ public:
   std::vector<std::int64_t> shape() const { return {tensor_.shape, tensor_.shape + tensor_.ndim}; }
   std::size_t size() const { // elements
     std::size_t n = 1;
-    for (std::int64_t d : shape()) n *= static_cast<std::size_t>(d);
+    for (int i = 0; i < tensor_.ndim; ++i) n *= static_cast<std::size_t>(tensor_.shape[i]);
     return n;
   }
   const void* data() const { return bytes_.data(); }
