@@ -1,8 +1,10 @@
 #include "normal/scales.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "expr/evaluate.h"
+#include "onnx/arrays.h"
 #include "support/file.h"
 
 namespace tilewright {
@@ -76,7 +78,21 @@ bool scales_dims(const Program& p, const Statement& map, const ScalarRef& scale,
   return true;
 }
 
-TensorId scaled_weights(Program& p, const Access& weights, const ScalarRef& scale, const std::vector<std::optional<int>>& dims) {
+namespace {
+
+bool all_finite(const Array& a) {
+  if (a.dtype == DType::f32) {
+    const auto* v = reinterpret_cast<const float*>(a.data);
+    return std::all_of(v, v + a.count(), [](float x) { return std::isfinite(x); });
+  }
+  for (std::int64_t i = 0; i < a.count(); ++i)
+    if (!std::isfinite(onnx::real_at(a, i))) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<TensorId> scaled_weights(Program& p, const Access& weights, const ScalarRef& scale, const std::vector<std::optional<int>>& dims) {
   Program q;
   q.name = "scaled";
   q.tensors.resize(p.tensors.size());
@@ -92,6 +108,7 @@ TensorId scaled_weights(Program& p, const Access& weights, const ScalarRef& scal
   const TensorId out = b.statement(w.name, w.dtype, w.dims, body);
   q.outputs = {out};
   Array a = evaluate(q, {}, {}, Evaluation::typed).at(out);
+  if (!all_finite(a)) return {};
   release_pages(w.data);      // mostly nobody reads them again
   Tensor t = q.tensor(out);
   t.kind = Kind::weight;
@@ -140,9 +157,11 @@ struct Folder {
     const Access* value = only_read(map.body, sum.out);
     if (!value || !zero_outside(*value)) return false;
     const ScalarRef read_of = read(p, sum.out, value->at, value->otherwise);
-    const TensorId old = weights->tensor, made = scaled_weights(p, *weights, form->scale, dims);
+    const TensorId old = weights->tensor;
+    const auto made = scaled_weights(p, *weights, form->scale, dims);
+    if (!made) return false;
     Statement& s = std::get<Statement>(p.nodes[static_cast<std::size_t>(sum_id)]);
-    s.body = with_tensor(s.body, old, made);
+    s.body = with_tensor(s.body, old, *made);
     std::get<Statement>(p.nodes[static_cast<std::size_t>(map_id)]).body = form->shift ? binary(Op::add, read_of, form->shift) : read_of;
     return true;
   }

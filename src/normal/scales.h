@@ -15,8 +15,8 @@ const Access* known_weights(const Program&, const Statement&);
 
 // Whether each axis of the map that the scale has runs along the whole of a dim of the weights: dims[a].
 bool scales_dims(const Program&, const Statement& map, const ScalarRef& scale, const Access& weights, const std::vector<std::optional<int>>& dims);
-// A new weight, the weights times a scale whose axis a runs along dims[a] of them.
-TensorId scaled_weights(Program&, const Access& weights, const ScalarRef& scale, const std::vector<std::optional<int>>& dims);
+// A new weight, the weights times a scale whose axis a runs along dims[a] of them; nothing where a product is not finite.
+std::optional<TensorId> scaled_weights(Program&, const Access& weights, const ScalarRef& scale, const std::vector<std::optional<int>>& dims);
 ScalarRef with_tensor(const ScalarRef&, TensorId old, TensorId made);       // its accesses read `made` instead
 
 }  // namespace tilewright

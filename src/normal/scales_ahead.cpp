@@ -92,8 +92,9 @@ struct Ahead {
     ScalarRef otherwise = operand->otherwise;
     if (!otherwise && value->otherwise) otherwise = substitute(p, value->otherwise, *with);
     const ScalarRef shift = form->shift ? binary(Op::mul, substitute(p, form->shift, *with), known) : nullptr;
-    const TensorId made = scaled_weights(p, *weights, form->scale, dims);
-    const ScalarRef product = binary(Op::mul, read(p, value->tensor, at, otherwise), read(p, made, weights->at));
+    const auto made = scaled_weights(p, *weights, form->scale, dims);
+    if (!made) return false;
+    const ScalarRef product = binary(Op::mul, read(p, value->tensor, at, otherwise), read(p, *made, weights->at));
     if (!shift) {
       Statement& s = std::get<Statement>(p.nodes[static_cast<std::size_t>(sum_id)]);
       s.body = product;

@@ -86,9 +86,9 @@ std::string code_of(const std::optional<Error>& e) { return e ? std::string(id_o
 // The points of each statement that the plan computes, by walking its nests: a kernel of several statements computes of
 // what lies between them only what its result needs.
 struct Walk {
-  const Program& p;
+  const Program& p;                                        // of the nest
   const Nest& nest;
-  std::map<StatementId, std::vector<std::byte>>& computed; // a byte a point of the axes, row-major
+  std::map<StatementId, std::vector<std::byte>>& computed; // of the planned statements: a byte a point of the axes, row-major
   std::vector<std::int64_t> variables = std::vector<std::int64_t>(static_cast<std::size_t>(nest.variables) + 2, 0);
 
   void block(const Block& nodes) {
@@ -99,7 +99,7 @@ struct Walk {
           variables[2 * static_cast<std::size_t>(f->step) + 1] = std::min(at + f->size, f->extent);
           block(n.body);
         }
-      if (const Compute* c = std::get_if<Compute>(&n.op)) mark(*c, 0, 0);
+      if (const Compute* c = std::get_if<Compute>(&n.op); c && computed.count(c->statement)) mark(*c, 0, 0);
     }
   }
 
@@ -132,7 +132,7 @@ Program as_computed(const Program& p, const Plan& plan) {
   }
   for (const PlannedKernel& k : plan.kernels) {
     const Nest nest = expand(p, *k.region, k.schedule, k.name);
-    Walk{p, nest, computed}.block(nest.body);
+    Walk{program_of(p, nest), nest, computed}.block(nest.body);
   }
   Builder build(q);
   for (auto& [id, points] : computed) {
