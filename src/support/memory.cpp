@@ -27,8 +27,7 @@ std::byte* map(std::size_t bytes) {
   return static_cast<std::byte*>(pages);
 }
 
-// Large pages where whole ones fit: images are read down their columns, a page of 4 KiB a row.
-std::byte* map_aligned(std::size_t bytes) {
+std::byte* map_large_pages(std::size_t bytes) {
   std::byte* const pages = map(bytes + huge);
   const std::size_t before = (huge - reinterpret_cast<std::uintptr_t>(pages) % huge) % huge;
   const std::size_t used = (bytes + 4095) / 4096 * 4096;
@@ -40,10 +39,11 @@ std::byte* map_aligned(std::size_t bytes) {
 
 }  // namespace
 
-std::shared_ptr<std::byte[]> zeroed_bytes(std::size_t bytes) {
+std::shared_ptr<std::byte[]> zeroed_bytes(std::size_t bytes, Pages pages) {
   if (bytes > SIZE_MAX / 4) too_much(bytes);
   if (bytes >= large) {
-    return {bytes >= huge ? map_aligned(bytes) : map(bytes), [bytes](std::byte* p) { ::munmap(p, bytes); }};
+    std::byte* const at = bytes >= huge && pages == Pages::large ? map_large_pages(bytes) : map(bytes);
+    return {at, [bytes](std::byte* p) { ::munmap(p, bytes); }};
   }
   void* memory = std::aligned_alloc(line, (bytes + line) / line * line);
   if (!memory) too_much(bytes);

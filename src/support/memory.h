@@ -6,6 +6,9 @@
 
 namespace tilewright {
 
-std::shared_ptr<std::byte[]> zeroed_bytes(std::size_t bytes);   // Error(memory) where there is not enough
+// Large: of 2 MiB, where whole ones fit. For what is read again and again in large strides: an image down its columns needs a page of
+// 4 KiB a row. What is read once and given back page by page is to have small ones.
+enum class Pages { small, large };
+std::shared_ptr<std::byte[]> zeroed_bytes(std::size_t bytes, Pages = Pages::small);   // Error(memory) where there is not enough
 
 }  // namespace tilewright

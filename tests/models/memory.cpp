@@ -35,8 +35,9 @@ int measure(const std::string& path, const Binding& sizes) {
   o.session.threads = 2;
   o.session.sizes = sizes;
   Program p = load_program(path, o);
+  o.session.sizes.clear();  // they are fixed now
   for (const SizeDecl& size : p.sizes)
-    if (is_free(size) && !sizes.contains(size.name)) o.session.sizes[size.name] = size.name == "batch" ? 1 : 64;
+    if (is_free(size)) o.session.sizes[size.name] = size.name == "batch" ? 1 : 64;
   std::int64_t weights = 0;
   for (const Tensor& t : p.tensors)
     if (t.kind == Kind::weight) weights += static_cast<std::int64_t>(t.data.size());

@@ -12,7 +12,7 @@ namespace tilewright::cpu {
 namespace k = kernels;
 
 Aligned::Aligned(std::size_t size) : bytes(size) {
-  owner = zeroed_bytes((size + 127) / 64 * 64);
+  owner = zeroed_bytes((size + 127) / 64 * 64, Pages::large);
   data = owner.get();
 }
 
