@@ -65,8 +65,10 @@ struct LogLinear {
   }
 };
 
-// The weights of the terms and the power of the memory: sum w = 1, and for each variable sum w * power + lambda * power in the tile = 0.
-std::optional<std::vector<double>> weights(const std::vector<Product>& terms, const Product& tile, const std::vector<Variable>& active) {
+// The weights of the terms and the power of the memory: sum w = 1, and for each variable sum w * power + lambda * power
+// in the tile = 0.
+std::optional<std::vector<double>> weights(const std::vector<Product>& terms, const Product& tile,
+                                           const std::vector<Variable>& active) {
   const std::size_t n = terms.size() + 1;
   std::vector<std::vector<double>> rows;
   std::vector<double> sum(n + 1, 1);
@@ -126,8 +128,10 @@ struct Solver {
     for (const Variable& v : std::vector<Variable>(active)) {
       const bool saves = std::any_of(moved.products().begin(), moved.products().end(),
                                      [&](const Product& p) { return p.power_of(v.key()) < 0; });
-      if (!saves) settle(v, 1);
-      else if (!resident.mentions(v.key())) settle(v, v.whole());
+      if (!saves)
+        settle(v, 1);
+      else if (!resident.mentions(v.key()))
+        settle(v, v.whole());
     }
   }
 
@@ -143,12 +147,17 @@ struct Solver {
       for (const Variable& v : active) {
         const double mine = t.power_of(v.key()), its = tile.power_of(v.key());
         any |= mine != 0;
-        if (its == 0 || (ratio && std::abs(*ratio * its - mine) > 1e-9)) parallel = parallel && mine == 0 && its == 0;
-        else ratio = mine / its;
+        if (its == 0 || (ratio && std::abs(*ratio * its - mine) > 1e-9))
+          parallel = parallel && mine == 0 && its == 0;
+        else
+          ratio = mine / its;
       }
-      if (!any) best = best + Formula::of(t);
-      else if (parallel && ratio) best = best + Formula::of(t) * power(memory / Formula::of(tile), *ratio);
-      else rest.push_back(t);
+      if (!any)
+        best = best + Formula::of(t);
+      else if (parallel && ratio)
+        best = best + Formula::of(t) * power(memory / Formula::of(tile), *ratio);
+      else
+        rest.push_back(t);
     }
     std::vector<std::pair<Variable, Formula>> sizes;
     LogLinear system;
@@ -160,7 +169,8 @@ struct Solver {
     if (!rest.empty()) {
       const auto w = weights(rest, tile, active);
       if (!w || std::any_of(w->begin(), w->end(), [](double x) { return x <= 1e-9; }))
-        return Refused{fmt::format("{} terms share {} tile sizes: no closed form, only numbers", rest.size(), active.size())};
+        return Refused{
+            fmt::format("{} terms share {} tile sizes: no closed form, only numbers", rest.size(), active.size())};
       Formula sum = power(Formula::of(constant) / memory, w->back());
       for (std::size_t i = 0; i < rest.size(); ++i) {
         Product a = rest[i];
@@ -192,7 +202,8 @@ struct Solver {
     settle_the_free();
     double from = 0;
     while (!active.empty()) {
-      if (resident.products().size() != 1) return Refused{"the resident tile is a sum of unlike products: " + resident.text()};
+      if (resident.products().size() != 1)
+        return Refused{"the resident tile is a sum of unlike products: " + resident.text()};
       Regime regime;
       const auto sizes = solve(regime.moved);
       if (!sizes) return Refused{sizes.reason()};
@@ -228,8 +239,10 @@ std::vector<Variable> united(const std::vector<TileSize>& tiles, const Formula& 
     const auto same = std::find_if(list.begin(), list.end(), [&](const Variable& v) {
       return moved.mentions(t.symbol) && alike(moved, v.key(), t.symbol) && alike(resident, v.key(), t.symbol);
     });
-    if (same == list.end()) list.push_back({{t}});
-    else same->tiles.push_back(t);
+    if (same == list.end())
+      list.push_back({{t}});
+    else
+      same->tiles.push_back(t);
   }
   return list;
 }
@@ -242,9 +255,12 @@ std::vector<std::pair<double, Formula>> by_beta(const Formula& moved) {
     Product alpha = p;
     const double beta = -p.power_of("M");
     alpha.powers.erase("M");
-    const auto it = std::find_if(list.begin(), list.end(), [&](const auto& x) { return std::abs(x.first - beta) < 1e-9; });
-    if (it == list.end()) list.emplace_back(beta, Formula::of(alpha));
-    else it->second = it->second + Formula::of(alpha);
+    const auto it =
+        std::find_if(list.begin(), list.end(), [&](const auto& x) { return std::abs(x.first - beta) < 1e-9; });
+    if (it == list.end())
+      list.emplace_back(beta, Formula::of(alpha));
+    else
+      it->second = it->second + Formula::of(alpha);
   }
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return list;
@@ -257,7 +273,8 @@ const Regime& ClosedForm::at(double memory) const {
   return regimes.back();
 }
 
-Formula resident_part(const Formula& footprint, const std::set<std::string>& streams, const std::vector<TileSize>& tiles) {
+Formula resident_part(const Formula& footprint, const std::set<std::string>& streams,
+                      const std::vector<TileSize>& tiles) {
   const Formula kept = footprint.without(streams);
   double most = 0;
   auto degree = [&](const Product& p) {
@@ -272,12 +289,14 @@ Formula resident_part(const Formula& footprint, const std::set<std::string>& str
   return out;
 }
 
-Or<ClosedForm> closed_form(const Formula& moved, const Formula& resident, std::vector<TileSize> tiles, const Point& axes) {
+Or<ClosedForm> closed_form(const Formula& moved, const Formula& resident, std::vector<TileSize> tiles,
+                           const Point& axes) {
   if (resident.is_zero()) return Refused{"nothing is resident: every operand is streamed"};
   std::erase_if(tiles, [](const TileSize& t) { return t.extent <= 1; });
   Formula positive;
   for (const Product& p : moved.products()) {
-    const bool tiled = std::any_of(tiles.begin(), tiles.end(), [&](const TileSize& t) { return p.powers.count(t.symbol) > 0; });
+    const bool tiled =
+        std::any_of(tiles.begin(), tiles.end(), [&](const TileSize& t) { return p.powers.count(t.symbol) > 0; });
     if (p.factor > 0 || !tiled) positive = positive + Formula::of(p);
   }
   Solver s{united(tiles, positive, resident), axes, positive, resident};

@@ -12,7 +12,8 @@ namespace {
 
 bool uses(const Node& n, BufferId b) {
   if (const auto* s = std::get_if<Store>(&n.op)) return s->buffer == b;
-  if (const auto* c = std::get_if<Compute>(&n.op)) return c->out == b || std::count(c->reads.begin(), c->reads.end(), b) > 0;
+  if (const auto* c = std::get_if<Compute>(&n.op))
+    return c->out == b || std::count(c->reads.begin(), c->reads.end(), b) > 0;
   return std::any_of(n.body.begin(), n.body.end(), [&](const Node& x) { return uses(x, b); });
 }
 
@@ -29,7 +30,8 @@ Block loaded_late(const Block& block) {
       if (uses(n, std::get<Load>(waiting[i].op).buffer)) {
         out.push_back(waiting[i]);
         waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
-      } else ++i;
+      } else
+        ++i;
     }
     out.push_back({n.op, loaded_late(n.body)});
   }
@@ -43,9 +45,11 @@ struct Walker {
   const Nest& nest;
   const Extents& e;
   Columns& out;
-  std::vector<int> value_of;                      // a buffer
-  std::vector<std::pair<int, int>> loops{};       // first and last column
-  struct Event { int value, column; };
+  std::vector<int> value_of;                // a buffer
+  std::vector<std::pair<int, int>> loops{}; // first and last column
+  struct Event {
+    int value, column;
+  };
   std::vector<Event> events{};
 
   int at() const { return static_cast<int>(out.columns.size()); }
@@ -106,7 +110,8 @@ struct Walker {
       Lived& value = out.values[v];
       value.first = at(), value.last = -1;
       for (const Event& x : events)
-        if (x.value == static_cast<int>(v)) value.first = std::min(value.first, x.column), value.last = std::max(value.last, x.column);
+        if (x.value == static_cast<int>(v))
+          value.first = std::min(value.first, x.column), value.last = std::max(value.last, x.column);
       for (bool grown = true; grown;) {
         grown = false;
         for (const auto& [first, last] : loops)
@@ -114,18 +119,22 @@ struct Walker {
       }
     }
     for (std::size_t v = 0; v < out.values.size(); ++v)
-      for (int c = out.values[v].first; c <= out.values[v].last; ++c) out.columns[static_cast<std::size_t>(c)].live.push_back(static_cast<int>(v));
+      for (int c = out.values[v].first; c <= out.values[v].last; ++c)
+        out.columns[static_cast<std::size_t>(c)].live.push_back(static_cast<int>(v));
   }
 
   bool is_map_onto(const Column& c, int value) const {
     return c.kind == Column::Kind::compute && c.value == value && p.statement(c.statement)->reduced.empty();
   }
 
-  // A slot for each value: that of an operand which dies where the value is made from it, point by point; else one that is free; else a new one.
+  // A slot for each value: that of an operand which dies where the value is made from it, point by point; else one that
+  // is free; else a new one.
   void slots() {
     std::vector<int> order, free_from;
     for (std::size_t v = 0; v < out.values.size(); ++v) order.push_back(static_cast<int>(v));
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return out.values[static_cast<std::size_t>(a)].first < out.values[static_cast<std::size_t>(b)].first; });
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return out.values[static_cast<std::size_t>(a)].first < out.values[static_cast<std::size_t>(b)].first;
+    });
     auto lived = [&](int v) -> Lived& { return out.values[static_cast<std::size_t>(v)]; };
     for (int v : order) {
       const Column& made = out.columns[static_cast<std::size_t>(lived(v).first)];
@@ -134,7 +143,8 @@ struct Walker {
         const int holder = out.slots[x].back();
         const bool dies_here = lived(holder).last == lived(v).first && is_map_onto(made, v) &&
                                std::count(made.reads.begin(), made.reads.end(), holder) > 0;
-        if (lived(holder).size == lived(v).size && (lived(holder).last < lived(v).first || dies_here)) slot = static_cast<int>(x);
+        if (lived(holder).size == lived(v).size && (lived(holder).last < lived(v).first || dies_here))
+          slot = static_cast<int>(x);
       }
       if (slot < 0) slot = static_cast<int>(out.slots.size()), out.slots.emplace_back();
       out.slots[static_cast<std::size_t>(slot)].push_back(v);
@@ -171,7 +181,8 @@ Columns columns(const Program& planned, const Region& region, const Schedule& s,
         });
     }
     v.loaded = loaded;
-    v.streamed = loaded && std::any_of(streams.begin(), streams.end(), [&](const std::string& x) { return v.size.mentions(x); });
+    v.streamed =
+        loaded && std::any_of(streams.begin(), streams.end(), [&](const std::string& x) { return v.size.mentions(x); });
     w.value_of.push_back(static_cast<int>(out.values.size()));
     out.values.push_back(std::move(v));
   }
@@ -202,13 +213,27 @@ std::size_t Columns::widest(Count c) const {
   return best;
 }
 
+std::vector<Formula> Columns::footprint(Count c) const {
+  std::vector<Formula> list;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (const Formula f = held(i, c); std::find(list.begin(), list.end(), f) == list.end()) list.push_back(f);
+  return list;
+}
+
+double most(const std::vector<Formula>& footprint, const Point& point) {
+  double held = 0;
+  for (const Formula& f : footprint) held = std::max(held, f.at(point));
+  return held;
+}
+
 std::string print(const Columns& c) {
   std::string out;
   std::size_t width = 0;
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < c.columns.size(); ++i) {
     const Column& column = c.columns[i];
-    lines.push_back(fmt::format("c{:<3} {}{}", i, std::string(static_cast<std::size_t>(2 * column.depth), ' '), column.text));
+    lines.push_back(
+        fmt::format("c{:<3} {}{}", i, std::string(static_cast<std::size_t>(2 * column.depth), ' '), column.text));
     if (lines.back().size() <= 76) width = std::max(width, lines.back().size());
   }
   for (std::size_t i = 0; i < c.columns.size(); ++i) {

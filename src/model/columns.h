@@ -5,8 +5,8 @@
 //   c2  S = sum[d] Q*K                   Q K S
 //   c3  P = exp(S - m)                   Q   P      in the place of S, which dies here
 //
-// A value lives from what makes it to its last reader; one that is made outside of a loop and used inside lives through all of its
-// turns. A map takes the place of an operand of its own size that dies in it.
+// A value lives from what makes it to its last reader; one that is made outside of a loop and used inside lives through
+// all of its turns. A map takes the place of an operand of its own size that dies in it.
 #pragma once
 #include "loop/nest.h"
 #include "model/flow.h"
@@ -20,7 +20,7 @@ struct Lived {
   Formula size;
   bool loaded = false, stored = false, streamed = false; // streamed: brought in by every turn of a stream
   int first = 0, last = 0;                               // columns
-  int slot = 0;                                          // values in one slot do not live at once, or one becomes the other
+  int slot = 0; // values in one slot do not live at once, or one becomes the other
 };
 
 struct Column {
@@ -42,10 +42,13 @@ struct Columns {
   Formula held(std::size_t column, Count) const;
   std::size_t widest(Count) const; // at the planned sizes
   Formula peak(Count c) const { return held(widest(c), c); }
+  std::vector<Formula> footprint(Count) const; // what the columns hold, each formula once
 };
 
-// late: an operand is loaded in front of its first reader and not at the head of its loop, so that others may be dead by then.
+// late: an operand is loaded in front of its first reader and not at the head of its loop, so that others may be dead
+// by then.
 Columns columns(const Program&, const Region&, const Schedule&, const Nest&, bool late = false);
+double most(const std::vector<Formula>& footprint, const Point&);
 std::string print(const Columns&); // pseudo-code, with the values that are alive behind each line
 
 } // namespace tilewright

@@ -63,7 +63,8 @@ Formula Extents::of(const Index& index, const Size& dim) const {
   }
   if (step > 1) out = (out - 1) / static_cast<double>(step) + 1;
   // A whole window is the tensor, whatever hangs over its edges.
-  if (!cut && moving > 1 && out.at(point) >= static_cast<double>(dim.constant())) return static_cast<double>(dim.constant());
+  if (!cut && moving > 1 && out.at(point) >= static_cast<double>(dim.constant()))
+    return static_cast<double>(dim.constant());
   return out;
 }
 
@@ -156,7 +157,8 @@ Flow flow(const Program& p, const Region& r, const Schedule& order) {
   }
   for (const Transfer& t : transfers(p, r, order)) {
     const Formula box = reader.box_of(t.tensor, t.store);
-    f.moves.push_back({t.tensor, t.store, t.depth, static_cast<int>(bytes_of(p.tensor(t.tensor).dtype)), box, reader.run_of(box, t.depth)});
+    f.moves.push_back({t.tensor, t.store, t.depth, static_cast<int>(bytes_of(p.tensor(t.tensor).dtype)), box,
+                       reader.run_of(box, t.depth)});
   }
   const auto places = depths(p, r, order);
   for (std::size_t i = 0; i < r.statements.size(); ++i) {

@@ -1,5 +1,6 @@
-// What a scheduled region moves and computes, as formulas in the sizes of its axes and of its tiles: the list of transfers read
-// smoothly, without ragged ends (cost/ counts those). One value of H per tensor and direction; M is in columns.h.
+// What a scheduled region moves and computes, as formulas in the sizes of its axes and of its tiles: the list of
+// transfers read smoothly, without ragged ends (cost/ counts those). One value of H per tensor and direction; M is in
+// columns.h.
 //
 //   O[q d] = sum[x] P*V with P made inside, tile q, stream x:      H  = 2*d*q + 2*d*q*x/g_q
 //                                                                  of one tile: 2*d*g_q + 2*d*x
@@ -18,7 +19,8 @@ struct Names {
 };
 Names names_of(const Region&, const Schedule&);
 
-// Extents as formulas under a schedule. An index over region axes has the extent of its hull: 2*y + i reads 2*g_y + i - 2.
+// Extents as formulas under a schedule. An index over region axes has the extent of its hull: 2*y + i reads 2*g_y + i
+// - 2.
 struct Extents {
   const Program& p;
   const Region& r;
@@ -27,12 +29,13 @@ struct Extents {
   Point point; // axes at their extents, steps at their sizes
 
   Extents(const Program&, const Region&, const Schedule&);
-  Formula of(RegionAxis) const;                                    // of a tile of it; the whole axis where it is not cut
+  Formula of(RegionAxis) const; // of a tile of it; the whole axis where it is not cut
   Formula of(const Index& over_region_axes, const Size& dim) const;
-  Formula box(const Region&, int statement, const std::vector<Index>& at, const Tensor&) const; // the region may be a stream's
-  std::set<int> steps_in(const Region&, int statement, const std::vector<Index>& at) const;     // by which loops it moves
-  Formula tiles(int step) const;                                   // q/g_q
-  int step_of(RegionAxis) const;                                   // -1: it is whole
+  Formula box(const Region&, int statement, const std::vector<Index>& at,
+              const Tensor&) const; // the region may be a stream's
+  std::set<int> steps_in(const Region&, int statement, const std::vector<Index>& at) const; // by which loops it moves
+  Formula tiles(int step) const;                                                            // q/g_q
+  int step_of(RegionAxis) const;                                                            // -1: it is whole
 };
 
 struct Flow {

@@ -145,8 +145,7 @@ std::set<std::string> Formula::symbols() const {
 }
 
 bool Formula::mentions(const std::string& symbol) const {
-  return std::any_of(products_.begin(), products_.end(),
-                     [&](const Product& p) { return p.powers.count(symbol) > 0; });
+  return std::any_of(products_.begin(), products_.end(), [&](const Product& p) { return p.powers.count(symbol) > 0; });
 }
 
 std::string text(const Formula::Product& p) {

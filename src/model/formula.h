@@ -5,7 +5,8 @@
 //   h.text()                                          ->  2*d*q + 2*d*q*x/g_q
 //   h.at({{"q", 8192}, {"x", 8192}, {"d", 128}, {"g_q", 128}})      ->  136314880
 //
-// Coefficients and powers are doubles: closed forms hold square roots. Equal products are merged, so equal formulas print equally.
+// Coefficients and powers are doubles: closed forms hold square roots. Equal products are merged, so equal formulas
+// print equally.
 #pragma once
 #include <map>
 #include <set>
@@ -31,10 +32,11 @@ public:
 
   const std::vector<Product>& products() const { return products_; } // larger total powers first, then by text
   bool is_zero() const { return products_.empty(); }
-  double at(const Point&) const;                                    // every symbol must have a value
-  Formula with(const std::string& symbol, const Formula& by) const; // by: one product, where the powers are no whole numbers
-  Formula with(const Point&) const;                                 // numbers for some symbols
-  Formula without(const std::set<std::string>& symbols) const;      // the products that have none of them
+  double at(const Point&) const; // every symbol must have a value
+  Formula with(const std::string& symbol,
+               const Formula& by) const;                       // by: one product, where the powers are no whole numbers
+  Formula with(const Point&) const;                            // numbers for some symbols
+  Formula without(const std::set<std::string>& symbols) const; // the products that have none of them
   std::set<std::string> symbols() const;
   bool mentions(const std::string& symbol) const;
   std::string text() const;

@@ -24,13 +24,15 @@ std::vector<LevelCost> over_levels(const ClosedForm& form, const Point& axes, co
 
 double speedup_of_halving(double beta) { return std::pow(2, 1 + beta); }
 
-double exchange_saving(const ClosedForm& form, const Point& axes, double child_memory, int children, double parent, double exchange) {
+double exchange_saving(const ClosedForm& form, const Point& axes, double child_memory, int children, double parent,
+                       double exchange) {
   const double alone = moved_at(form, axes, child_memory);
   const double together = moved_at(form, axes, child_memory * children);
   return (1 / parent - 1 / exchange) * (alone - together);
 }
 
-ClusterChoice best_cluster(const ClosedForm& form, const Point& axes, double child_memory, double parent, const std::vector<Exchange>& sizes) {
+ClusterChoice best_cluster(const ClosedForm& form, const Point& axes, double child_memory, double parent,
+                           const std::vector<Exchange>& sizes) {
   ClusterChoice best;
   for (const Exchange& e : sizes) {
     const double saving = exchange_saving(form, axes, child_memory, e.children, parent, e.rate);
@@ -69,8 +71,8 @@ Threshold threshold(const Formula::Product& term, double rho, const Point& axes)
 
 } // namespace
 
-Roofline roofline(const ClosedForm& form, const Formula& operations, const Point& axes, double memory, double units_per_second,
-                  double operations_per_second) {
+Roofline roofline(const ClosedForm& form, const Formula& operations, const Point& axes, double memory,
+                  double units_per_second, double operations_per_second) {
   Roofline out;
   out.rho = units_per_second / operations_per_second;
   const double k = operations.at(axes), h = moved_at(form, axes, memory);
@@ -92,7 +94,8 @@ Roofline roofline(const ClosedForm& form, const Formula& operations, const Point
     };
     const double one = at(1), many = at(1e15);
     if (one > out.rho && many < out.rho) out.flips[axis] = *reaches(at, out.rho, 1, 1e15);
-    if (one < out.rho && many > out.rho) out.flips[axis] = *reaches([&](double n) { return -at(n); }, -out.rho, 1, 1e15);
+    if (one < out.rho && many > out.rho)
+      out.flips[axis] = *reaches([&](double n) { return -at(n); }, -out.rho, 1, 1e15);
   }
   return out;
 }
@@ -108,8 +111,11 @@ std::vector<Storage> storages(const Machine& m, double width, Weight weight, boo
     const Level& level = m.levels[static_cast<std::size_t>(l)];
     if (l == path.front() || level.role == LevelRole::cluster) continue;
     const Level& from = m.levels[static_cast<std::size_t>(above)];
-    const double bytes = level.role == LevelRole::scratch && m.core.block_scratch > 0 ? static_cast<double>(m.core.block_scratch) : static_cast<double>(level.usable > 0 ? level.usable : level.capacity);
-    out.push_back({level.name, bytes / width, width * (weight == Weight::seconds ? 1 / bytes_per_second(m, above) : from.energy)});
+    const double bytes = level.role == LevelRole::scratch && m.core.block_scratch > 0
+                             ? static_cast<double>(m.core.block_scratch)
+                             : static_cast<double>(level.usable > 0 ? level.usable : level.capacity);
+    out.push_back({level.name, bytes / width,
+                   width * (weight == Weight::seconds ? 1 / bytes_per_second(m, above) : from.energy)});
     above = l;
   }
   for (std::size_t i = 0; forwarding && i + 1 < out.size(); ++i)

@@ -27,7 +27,9 @@ struct OnBox {
       return Interval{v, v};
     }
     case Op::cast: return is_integer(s->dtype) ? value(s->args[0]) : std::nullopt;
-    case Op::add: case Op::sub: case Op::mul: {
+    case Op::add:
+    case Op::sub:
+    case Op::mul: {
       const auto a = value(s->args[0]), b = value(s->args[1]);
       if (!a || !b) return std::nullopt;
       if (s->op == Op::add) return *a + *b;
@@ -59,13 +61,18 @@ struct OnBox {
     if (!is_comparison(s->op)) return -1;
     const auto a = value(s->args[0]), b = value(s->args[1]);
     if (!a || !b) return -1;
-    auto less = [](const Interval& x, const Interval& y, std::int64_t by) { return x.high + by <= y.low ? 1 : x.low + by > y.high ? 0 : -1; };
+    auto less = [](const Interval& x, const Interval& y, std::int64_t by) {
+      return x.high + by <= y.low ? 1 : x.low + by > y.high ? 0 : -1;
+    };
     switch (s->op) {
     case Op::lt: return less(*a, *b, 1);
     case Op::le: return less(*a, *b, 0);
     case Op::gt: return less(*b, *a, 1);
     case Op::ge: return less(*b, *a, 0);
-    case Op::eq: return a->high < b->low || b->high < a->low ? 0 : a->low == a->high && b->low == b->high && a->low == b->low ? 1 : -1;
+    case Op::eq:
+      return a->high < b->low || b->high < a->low                         ? 0
+             : a->low == a->high && b->low == b->high && a->low == b->low ? 1
+                                                                          : -1;
     default: return -1;
     }
   }
@@ -81,7 +88,8 @@ struct Finder {
   const Statement& at(std::size_t i) const { return *p.statement(r.statements[i]); }
   ScalarRef guard(std::size_t i) const { return at(i).guard ? substitute(p, at(i).guard, r.image[i]) : nullptr; }
   bool reduces(std::size_t i) const {
-    return std::any_of(at(i).reduced.begin(), at(i).reduced.end(), [&](AxisId a) { return mentions_axis(r.image[i][static_cast<std::size_t>(a)], axis()); });
+    return std::any_of(at(i).reduced.begin(), at(i).reduced.end(),
+                       [&](AxisId a) { return mentions_axis(r.image[i][static_cast<std::size_t>(a)], axis()); });
   }
   // A factor of the body that is 0 where the condition fails.
   bool multiplies_dead(const ScalarRef& body, const std::set<TensorId>& dead) const {
@@ -102,7 +110,8 @@ struct Finder {
       const bool guarded = mine && equal(mine, condition);
       if (at(i).reduced.empty()) {
         if (guarded || multiplies_dead(at(i).body, dead)) dead.insert(at(i).out);
-      } else if (reduces(i) && !guarded && !(at(i).reducer == Reducer::sum && multiplies_dead(at(i).body, dead)) && !asks(i, condition)) {
+      } else if (reduces(i) && !guarded && !(at(i).reducer == Reducer::sum && multiplies_dead(at(i).body, dead)) &&
+                 !asks(i, condition)) {
         return false;
       }
     }
@@ -118,10 +127,15 @@ struct Finder {
 };
 
 // x <= q + c as {+1, c}; x >= q + c as {-1, c}: x the stream, q one other axis.
-struct Bound { bool upper = false; RegionAxis other = -1; std::int64_t c = 0; };
+struct Bound {
+  bool upper = false;
+  RegionAxis other = -1;
+  std::int64_t c = 0;
+};
 
 // A linear form over axes, of an integer expression.
-bool linear(const ScalarRef& s, std::int64_t factor, std::map<RegionAxis, std::int64_t>& terms, std::int64_t& constant) {
+bool linear(const ScalarRef& s, std::int64_t factor, std::map<RegionAxis, std::int64_t>& terms,
+            std::int64_t& constant) {
   switch (s->op) {
   case Op::axis: terms[std::get<AxisId>(s->leaf)] += factor; return true;
   case Op::constant:
@@ -142,7 +156,8 @@ std::optional<Bound> bound_of(const ScalarRef& s, RegionAxis x) {
   std::map<RegionAxis, std::int64_t> terms; // of small - large <= 0 (or < 0)
   std::int64_t constant = s->op == Op::lt || s->op == Op::gt ? 1 : 0;
   const std::size_t small = at_most ? 0 : 1;
-  if (!linear(s->args[small], 1, terms, constant) || !linear(s->args[1 - small], -1, terms, constant)) return std::nullopt;
+  if (!linear(s->args[small], 1, terms, constant) || !linear(s->args[1 - small], -1, terms, constant))
+    return std::nullopt;
   std::erase_if(terms, [](const auto& t) { return t.second == 0; });
   const auto mine = terms.find(x);
   if (mine == terms.end() || std::abs(mine->second) != 1 || terms.size() > 2) return std::nullopt;
@@ -162,8 +177,8 @@ void conjuncts(const ScalarRef& s, std::vector<ScalarRef>& list) {
   conjuncts(s->args[0], list), conjuncts(s->args[1], list);
 }
 
-// The mean extent of the stream that a tile of q sees between its bounds; none where the ends of the axis cut them, except that
-// a window narrower than the axis loses little there.
+// The mean extent of the stream that a tile of q sees between its bounds; none where the ends of the axis cut them,
+// except that a window narrower than the axis loses little there.
 std::optional<Formula> mean_extent(const ScalarRef& condition, RegionAxis x, const Extents& e) {
   std::optional<Bound> upper, lower;
   std::vector<ScalarRef> list;
@@ -175,16 +190,21 @@ std::optional<Formula> mean_extent(const ScalarRef& condition, RegionAxis x, con
   }
   const auto only = upper ? upper : lower;
   if (!only) return std::nullopt;
-  const std::int64_t q = e.r.axes[static_cast<std::size_t>(only->other)].constant(), n = e.r.axes[static_cast<std::size_t>(x)].constant();
+  const std::int64_t q = e.r.axes[static_cast<std::size_t>(only->other)].constant(),
+                     n = e.r.axes[static_cast<std::size_t>(x)].constant();
   const Formula whole_q = Formula::symbol(e.names.axes[static_cast<std::size_t>(only->other)]);
   const Formula whole_x = Formula::symbol(e.names.axes[static_cast<std::size_t>(x)]);
   const Formula tile = e.of(only->other);
-  if (upper && lower) return upper->other == lower->other ? std::optional(tile + static_cast<double>(upper->c - lower->c)) : std::nullopt;
-  const std::int64_t free_at_end = upper ? q - 1 + upper->c : n - 1 - lower->c; // of the tile that sees most: at most all
+  if (upper && lower)
+    return upper->other == lower->other ? std::optional(tile + static_cast<double>(upper->c - lower->c)) : std::nullopt;
+  const std::int64_t free_at_end =
+      upper ? q - 1 + upper->c : n - 1 - lower->c; // of the tile that sees most: at most all
   const std::int64_t least = upper ? upper->c + 1 : n - (q - 1 + lower->c);
   if (free_at_end > n - 1 || least < 0) return std::nullopt;
   // x <= q + c: the tile from t to t + g sees t + g + c.
-  if (upper) return upper->c == n - q && n != q ? whole_x - 0.5 * whole_q + 0.5 * tile : 0.5 * whole_q + 0.5 * tile + static_cast<double>(upper->c);
+  if (upper)
+    return upper->c == n - q && n != q ? whole_x - 0.5 * whole_q + 0.5 * tile
+                                       : 0.5 * whole_q + 0.5 * tile + static_cast<double>(upper->c);
   return whole_x - 0.5 * whole_q + 0.5 * tile - static_cast<double>(lower->c);
 }
 
@@ -195,7 +215,9 @@ struct Counter {
   const Live& live;
   std::set<RegionAxis> in_condition{};
 
-  std::int64_t extent(std::size_t step) const { return r.axes[static_cast<std::size_t>(s.steps[step].axis)].constant(); }
+  std::int64_t extent(std::size_t step) const {
+    return r.axes[static_cast<std::size_t>(s.steps[step].axis)].constant();
+  }
   std::int64_t tiles(std::size_t step) const { return ceil_div_i64(extent(step), s.steps[step].size); }
 
   std::set<std::size_t> steps_of_condition() const {
@@ -205,7 +227,8 @@ struct Counter {
     return list;
   }
 
-  // Calls f with the loop variables of every turn, over the given steps, that is alive; the other steps stand at their first tile.
+  // Calls f with the loop variables of every turn, over the given steps, that is alive; the other steps stand at their
+  // first tile.
   template <class F> void for_each(const std::set<std::size_t>& steps, bool skip, const F& f) const {
     std::vector<std::size_t> order(steps.begin(), steps.end());
     std::vector<std::int64_t> v(2 * s.steps.size() + 2, 0);
@@ -229,7 +252,8 @@ struct Counter {
     if (!live.condition) return true;
     std::vector<Interval> box;
     for (std::size_t a = 0; a < r.axes.size(); ++a) box.push_back({0, r.axes[a].constant() - 1});
-    for (std::size_t i = 0; i < s.steps.size(); ++i) box[static_cast<std::size_t>(s.steps[i].axis)] = {v[2 * i], v[2 * i + 1] - 1};
+    for (std::size_t i = 0; i < s.steps.size(); ++i)
+      box[static_cast<std::size_t>(s.steps[i].axis)] = {v[2 * i], v[2 * i + 1] - 1};
     return OnBox{box}.holds(live.condition) != 0;
   }
 };
@@ -267,7 +291,8 @@ std::int64_t moved_alive(const Program& p, const Region& r, const Schedule& s, C
     std::int64_t values = 0;
     counter.for_each(steps, in_turns, [&](const std::vector<std::int64_t>& v) {
       std::int64_t box = 1;
-      for (std::size_t d = 0; d < t.box.size(); ++d) box = checked_mul(box, t.box[d].count(v.data(), p.tensor(t.tensor).dims[d].constant()));
+      for (std::size_t d = 0; d < t.box.size(); ++d)
+        box = checked_mul(box, t.box[d].count(v.data(), p.tensor(t.tensor).dims[d].constant()));
       values = checked_add(values, box);
     });
     for (std::size_t i = 0; i < static_cast<std::size_t>(t.depth); ++i)
@@ -283,7 +308,9 @@ Flow flow_alive(const Program& p, const Region& r, const Schedule& s) {
   const auto live = live_turns(p, r, s);
   if (!live || !live->extent) return f;
   const Extents e(p, r, s);
-  const Formula share = *live->extent / Formula::symbol(e.names.axes[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(live->step)].axis)]);
+  const Formula share =
+      *live->extent /
+      Formula::symbol(e.names.axes[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(live->step)].axis)]);
   for (Flow::Move& m : f.moves)
     if (m.depth > live->step) m.run = m.run * share;
   f.flops = f.flops * share;

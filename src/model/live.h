@@ -1,5 +1,5 @@
-// Turns of a stream in which no point exists: where a condition on indices fails on the whole box of tile and chunk, every sum of the
-// turn adds nothing, and neither its loads nor its work are needed.
+// Turns of a stream in which no point exists: where a condition on indices fails on the whole box of tile and chunk,
+// every sum of the turn adds nothing, and neither its loads nor its work are needed.
 //
 //   where index(x) <= index(q), tile q 128, stream x 64, q = x = 8192:     4160 of 8192 turns are alive
 //                                                                          per tile (q + g_q)/2 of x
@@ -14,7 +14,8 @@ struct Live {
   int step = -1;                     // the stream
   ScalarRef condition;               // over region axes; null: every turn is alive
   std::int64_t alive = 0, turns = 0; // over the tiles of the axes in the condition
-  std::optional<Formula> extent;     // mean extent of the stream that a tile still sees, long chunks apart; none: only counts
+  std::optional<Formula>
+      extent; // mean extent of the stream that a tile still sees, long chunks apart; none: only counts
 };
 // The outermost stream of the schedule; none where it has no stream.
 std::optional<Live> live_turns(const Program&, const Region&, const Schedule&);

@@ -14,8 +14,8 @@ using Vector = std::vector<double>;
 
 // log of a sum of products as a function of the logarithms of the sizes, with its first and second derivatives.
 struct LogSum {
-  std::vector<double> factor;  // logarithms
-  std::vector<Vector> powers;  // [product][size]
+  std::vector<double> factor; // logarithms
+  std::vector<Vector> powers; // [product][size]
 
   LogSum(const Formula& f, const std::vector<TileSize>& tiles, const Point& axes) {
     const Formula numbers = f.with(axes);
@@ -126,20 +126,23 @@ struct Barrier {
 
 } // namespace
 
-Or<Smooth> geometric_program(const Formula& moved, const Formula& footprint, double memory, const std::vector<TileSize>& all,
-                             const Point& axes) {
+Or<Smooth> geometric_program(const Formula& moved, const Formula& footprint, double memory,
+                             const std::vector<TileSize>& all, const Point& axes) {
   std::vector<TileSize> tiles;
   Smooth out;
   Point fixed = axes;
   for (const TileSize& t : all) {
-    if (t.extent <= 1) out.sizes[t.symbol] = fixed[t.symbol] = 1;
-    else tiles.push_back(t);
+    if (t.extent <= 1)
+      out.sizes[t.symbol] = fixed[t.symbol] = 1;
+    else
+      tiles.push_back(t);
   }
   const LogSum h(moved, tiles, fixed), m(footprint, tiles, fixed);
   const double room = std::log(memory);
   Vector y(tiles.size(), 0), high;
   for (const TileSize& t : tiles) high.push_back(std::log(t.extent));
-  if (m.at(y) > room) return Refused{"tiles of 1 hold " + number_text(std::exp(m.at(y))) + ", more than " + number_text(memory)};
+  if (m.at(y) > room)
+    return Refused{"tiles of 1 hold " + number_text(std::exp(m.at(y))) + ", more than " + number_text(memory)};
   // Strictly inside: a little above 1, less where the memory is tight.
   for (double inset = 0.01; inset > 1e-9; inset /= 4) {
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = inset * high[i];
@@ -148,7 +151,8 @@ Or<Smooth> geometric_program(const Formula& moved, const Formula& footprint, dou
   const Barrier barrier{h, m, room, high};
   if (!tiles.empty() && std::isfinite(barrier.value(y, 1)))
     for (double t = 1; t < 1e10; t *= 8)
-      for (int i = 0; i < 60 && barrier.step(y, t); ++i) {}
+      for (int i = 0; i < 60 && barrier.step(y, t); ++i) {
+      }
   for (std::size_t i = 0; i < tiles.size(); ++i) out.sizes[tiles[i].symbol] = std::exp(y[i]);
   Point all_sizes = fixed;
   for (const auto& [symbol, size] : out.sizes) all_sizes[symbol] = size;
@@ -181,7 +185,8 @@ struct Search {
   void consider(const std::vector<std::int64_t>& sizes, double footprint) {
     const double moved = l.moved(sizes);
     ++best.tried;
-    const bool better = !found || moved < best.moved * (1 - 1e-12) || (moved <= best.moved * (1 + 1e-12) && footprint < best.footprint);
+    const bool better =
+        !found || moved < best.moved * (1 - 1e-12) || (moved <= best.moved * (1 + 1e-12) && footprint < best.footprint);
     if (better) best.sizes = sizes, best.moved = moved, best.footprint = footprint, found = true;
   }
 
@@ -192,7 +197,8 @@ struct Search {
       for (std::size_t i = at + 1; i < sizes.size(); ++i) sizes[i] = candidates[i].back();
       const double footprint = l.footprint(sizes);
       if (footprint > l.memory) continue;
-      if (at + 1 < sizes.size()) go(sizes, at + 1);
+      if (at + 1 < sizes.size())
+        go(sizes, at + 1);
       else {
         consider(sizes, footprint);
         return;

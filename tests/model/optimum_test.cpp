@@ -1,4 +1,5 @@
-// Closed forms, geometric programs and the lattice: the worked numbers of the two-level models, and brute force on small cases.
+// Closed forms, geometric programs and the lattice: the worked numbers of the two-level models, and brute force on
+// small cases.
 #include "model/optimum.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ namespace {
 using How = AxisStep::How;
 
 TEST(Formula, PrintsAndEvaluates) {
-  const Formula q = Formula::symbol("q"), d = Formula::symbol("d"), x = Formula::symbol("x"), g = Formula::symbol("g_q");
+  const Formula q = Formula::symbol("q"), d = Formula::symbol("d"), x = Formula::symbol("x"),
+                g = Formula::symbol("g_q");
   const Formula h = 2 * q * d + 2 * x * q * d / g;
   EXPECT_EQ(h.text(), "2*d*q + 2*d*q*x/g_q");
   EXPECT_EQ(h.at({{"q", 8192}, {"x", 8192}, {"d", 128}, {"g_q", 128}}), 136314880 - 0.0);
@@ -35,15 +37,16 @@ TEST(Formula, PrintsAndEvaluates) {
 }
 
 TEST(ClosedForm, OfAMatmul) {
-  const Case c = case_of("program mm(a=4096, b=4096, c=4096)\ninput A[a b], B[b c] : f32\nC[a c] = sum[b] A[a b] * B[b c]\noutput C\n",
-                         {{"a", 128}, {"c", 128}}, {{"b", 32}});
+  const Case c = case_of(
+      "program mm(a=4096, b=4096, c=4096)\ninput A[a b], B[b c] : f32\nC[a c] = sum[b] A[a b] * B[b c]\noutput C\n",
+      {{"a", 128}, {"c", 128}}, {{"b", 32}});
   const Flow f = flow(c.p, c.r, c.s);
   EXPECT_EQ(f.run(Count::values).text(), "a*c + a*b*c/g_a + a*b*c/g_c");
-  EXPECT_EQ(f.run(Count::values).at(f.point), 1090519040);                          // napkin 14.3
+  EXPECT_EQ(f.run(Count::values).at(f.point), 1090519040); // napkin 14.3
   EXPECT_EQ(f.operands(Count::values).at(f.point), 24576);
   const auto best = c.closed();
   ASSERT_TRUE(best) << best.reason();
-  ASSERT_EQ(best->regimes.size(), 2u);                                               // both tiles reach their axes together
+  ASSERT_EQ(best->regimes.size(), 2u); // both tiles reach their axes together
   EXPECT_EQ(best->regimes[0].moved.text(), "a*c + 2*a*b*c*M^(-1/2)");
   EXPECT_EQ(best->regimes[0].sizes[0].second.text(), "M^(1/2)");
   EXPECT_NEAR(best->at(24576).moved.with(f.point).at({{"M", 24576}}), 893483744, 1); // napkin 14.3
@@ -52,7 +55,6 @@ TEST(ClosedForm, OfAMatmul) {
   EXPECT_EQ(f.flops.text(), "2*a*b*c");
 }
 
-
 TEST(ClosedForm, OfAStreamedAttention) {
   const Case c = case_of(attention, {{"q", 128}}, {{"x", 64}}, {{"q", 8192}, {"x", 8192}, {"d", 128}});
   const Flow f = flow(c.p, c.r, c.s);
@@ -60,18 +62,18 @@ TEST(ClosedForm, OfAStreamedAttention) {
   EXPECT_EQ(f.tile(Count::values).text(), "2*d*g_q + 2*d*x");
   EXPECT_EQ(f.operands(Count::values).text(), "2*d*g_q + 2*d*s_x");
   EXPECT_EQ(f.flops.text(), "4*d*q*x");
-  EXPECT_EQ(c.exact(), 136314880);                                                   // napkin 14.6
+  EXPECT_EQ(c.exact(), 136314880); // napkin 14.6
   EXPECT_EQ(f.run(Count::values).at(f.point), 136314880);
   const Nest n = expand(c.p, c.r, c.s, "k");
   const Columns early = columns(c.p, c.r, c.s, n), late = columns(c.p, c.r, c.s, n, true);
   EXPECT_EQ(early.peak(Count::values).text(), "2*d*g_q + 2*d*s_x + g_q*s_x + 2*g_q"); // napkin 11.1, both resident
   EXPECT_EQ(late.peak(Count::values).text(), "2*d*g_q + d*s_x + g_q*s_x + 2*g_q");    // one slot for K and V
-  EXPECT_EQ(early.peak(Count::values).at(early.point) - 2 * 128, 57344);              // napkin 14.6, with the score tile
+  EXPECT_EQ(early.peak(Count::values).at(early.point) - 2 * 128, 57344); // napkin 14.6, with the score tile
   const auto best = c.closed();
   ASSERT_TRUE(best) << best.reason();
   EXPECT_EQ(best->regimes[0].moved.text(), "2*d*q + 4*d^2*q*x*M^-1");
   EXPECT_EQ(best->regimes[0].sizes[0].second.text(), "0.5*M/d");
-  EXPECT_NEAR(moved_at(*best, f.point, 65536), 69206016, 1e-3);                       // napkin 14.7
+  EXPECT_NEAR(moved_at(*best, f.point, 65536), 69206016, 1e-3); // napkin 14.7
   EXPECT_EQ(best->regimes.back().moved.text(), "2*d*q + 2*d*x");
   for (const auto& [chunk, tile] : {std::pair{0.0, 256.0}, std::pair{16.0, 240.0}, std::pair{64.0, 192.0}}) {
     Point axes = f.point;
@@ -84,7 +86,9 @@ TEST(ClosedForm, OfAStreamedAttention) {
 
 TEST(Numbers, UnfusedAndGrouped) {
   // 14.1: no partition.
-  const Case one = case_of("program p(q=1024, x=1024, d=64)\ninput S[q x], V[x d] : f32\nP[q x] = softmax[x] S[q x]\nO[q d] = sum[x] P[q x] * V[x d]\noutput O\n", {}, {{"x", 1024}});
+  const Case one = case_of("program p(q=1024, x=1024, d=64)\ninput S[q x], V[x d] : f32\nP[q x] = softmax[x] S[q "
+                           "x]\nO[q d] = sum[x] P[q x] * V[x d]\noutput O\n",
+                           {}, {{"x", 1024}});
   EXPECT_EQ(one.exact(), 1179648);
   const Flow whole = flow(one.p, one.r, {});
   EXPECT_EQ(whole.run(Count::values).text(), "d*q + d*x + q*x");
@@ -120,7 +124,8 @@ TEST(Numbers, AMatmulWithItsChunks) {
 
 TEST(Numbers, HeadsAndGroups) {
   // 14.10: many heads: a tile of several would save nothing.
-  const Case mha = case_of(heads, {{"h", 1}, {"q", 64}}, {{"x", 64}}, {{"h", 32}, {"q", 8192}, {"x", 8192}, {"d", 128}});
+  const Case mha =
+      case_of(heads, {{"h", 1}, {"q", 64}}, {{"x", 64}}, {{"h", 32}, {"q", 8192}, {"x", 8192}, {"d", 128}});
   const auto best = mha.closed();
   ASSERT_TRUE(best) << best.reason();
   EXPECT_EQ(best->regimes[0].moved.text(), "2*d*h*q + 4*d^2*h*q*x*M^-1");
@@ -128,7 +133,8 @@ TEST(Numbers, HeadsAndGroups) {
   const Point axes = flow(mha.p, mha.r, mha.s).point;
   EXPECT_NEAR(moved_at(*best, axes, 65536), 2214592512, 1);
   // Grouped queries: only the product of both tiles counts.
-  const Case gqa = case_of(grouped, {{"h", 1}, {"r", 4}, {"q", 64}}, {{"x", 64}}, {{"h", 8}, {"r", 4}, {"q", 8192}, {"x", 8192}, {"d", 128}});
+  const Case gqa = case_of(grouped, {{"h", 1}, {"r", 4}, {"q", 64}}, {{"x", 64}},
+                           {{"h", 8}, {"r", 4}, {"q", 8192}, {"x", 8192}, {"d", 128}});
   const Flow f = flow(gqa.p, gqa.r, gqa.s);
   EXPECT_EQ(f.run(Count::values).text(), "2*d*h*q*r + 2*d*h*q*r*x/(g_q*g_r)");
   const auto shared = gqa.closed();
@@ -171,13 +177,15 @@ TEST(Numbers, ACausalHalf) {
 TEST(Numbers, ASlidingWindow) {
   const Case c = case_of("program w(q, x, d)\ninput Q[q d], K[x d], V[x d] : f32\nS[q x] = sum[d] Q[q d] * K[x d]\n"
                          "P[q x] = softmax[x] S[q x] where index(x) <= index(q) and index(x) > index(q) - 512\n"
-                         "O[q d] = sum[x] P[q x] * V[x d]\noutput O\n", {{"q", 128}}, {{"x", 64}}, {{"q", 8192}, {"x", 8192}, {"d", 128}});
+                         "O[q d] = sum[x] P[q x] * V[x d]\noutput O\n",
+                         {{"q", 128}}, {{"x", 64}}, {{"q", 8192}, {"x", 8192}, {"d", 128}});
   const auto live = live_turns(c.p, c.r, c.s);
   ASSERT_TRUE(live && live->extent);
   EXPECT_EQ(live->extent->text(), "g_q + 511");
   EXPECT_LT(static_cast<double>(live->alive), 0.09 * static_cast<double>(live->turns));
   const Flow f = flow_alive(c.p, c.r, c.s);
-  EXPECT_NEAR(f.run(Count::values).at(f.point) / static_cast<double>(moved_alive(c.p, c.r, c.s, Count::values)), 1, 0.07);
+  EXPECT_NEAR(f.run(Count::values).at(f.point) / static_cast<double>(moved_alive(c.p, c.r, c.s, Count::values)), 1,
+              0.07);
 }
 
 } // namespace
