@@ -136,11 +136,8 @@ struct Reader {
   }
 };
 
-bool multiplies(const Program& p, const Statement& s) {
-  if (contraction(p, s)) return true;
-  const auto w = window(p, s);
-  return w && w->weights;
-}
+// A sum of products: what cost/ counts as multiply-adds.
+bool multiplies(const Statement& s) { return s.reducer == Reducer::sum && s.body->op == Op::mul; }
 
 } // namespace
 
@@ -163,7 +160,7 @@ Flow flow(const Program& p, const Region& r, const Schedule& order) {
   const auto places = depths(p, r, order);
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = *p.statement(r.statements[i]);
-    if (!multiplies(p, s)) continue;
+    if (!multiplies(s)) continue;
     Formula points = 2;
     for (std::size_t a = 0; a < s.axes.size(); ++a) points = points * e.of(r.image[i][a], s.axes[a]);
     f.flops = f.flops + reader.run_of(points, places[i].points);
