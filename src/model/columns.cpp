@@ -139,13 +139,14 @@ struct Walker {
     for (int v : order) {
       const Column& made = out.columns[static_cast<std::size_t>(lived(v).first)];
       int slot = -1;
-      for (std::size_t x = 0; x < out.slots.size() && slot < 0; ++x) {
-        const int holder = out.slots[x].back();
-        const bool dies_here = lived(holder).last == lived(v).first && is_map_onto(made, v) &&
-                               std::count(made.reads.begin(), made.reads.end(), holder) > 0;
-        if (lived(holder).size == lived(v).size && (lived(holder).last < lived(v).first || dies_here))
-          slot = static_cast<int>(x);
-      }
+      for (bool in_place : {true, false})
+        for (std::size_t x = 0; x < out.slots.size() && slot < 0; ++x) {
+          const Lived& holder = lived(out.slots[x].back());
+          if (holder.size != lived(v).size || holder.loaded != lived(v).loaded) continue;
+          const bool dies_here = holder.last == lived(v).first && is_map_onto(made, v) &&
+                                 std::count(made.reads.begin(), made.reads.end(), out.slots[x].back()) > 0;
+          if (in_place ? dies_here : holder.last < lived(v).first) slot = static_cast<int>(x);
+        }
       if (slot < 0) slot = static_cast<int>(out.slots.size()), out.slots.emplace_back();
       out.slots[static_cast<std::size_t>(slot)].push_back(v);
       lived(v).slot = slot;
