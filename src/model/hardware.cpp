@@ -215,7 +215,7 @@ Operations operations_of(const Statement& s) {
     else
       ++out.alu;
   };
-  walk(s.body), walk(s.guard);
+  walk(s.body); // a condition is asked only in the turns that it cuts, which stand apart
   if (s.reducer == Reducer::sum || s.reducer == Reducer::prod)
     ++out.fma;
   else if (!s.reduced.empty())
