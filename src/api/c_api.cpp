@@ -180,11 +180,11 @@ std::string described(Sessions& s, const std::string& what) {
   if (what == "outputs") return tensors_json(s.program(), s.program().outputs);
   if (what == "plan") {
     const auto session = s.session();
-    return plan_json(session->plan(), &session->executable());
+    return plan_json(session->plan(), session->executable());
   }
   if (what == "explain") {
     const auto session = s.session();
-    return explain_json(session->plan(), &session->executable());
+    return explain_json(session->plan(), session->executable());
   }
   throw Error(Code::option, what, "nothing of this name is described", "inputs, outputs, plan, explain");
 }

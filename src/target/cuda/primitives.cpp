@@ -47,6 +47,15 @@ TW_DEVICE float floor_mod(float a, float b) { float r = fmodf(a, b); return r !=
 TW_DEVICE int shift_left(int a, int b) { return b < 32 ? a << b : 0; }
 TW_DEVICE int shift_right(int a, int b) { return b < 32 ? a >> b : a >> 31; }
 
+// A kernel that was started early: what the kernel in front has written is there behind this; the next one may be started. Every
+// block comes here, so that a kernel that has ended stands behind all in front of it.
+TW_DEVICE void await_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 TW_DEVICE unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 // 4, 8 or 16 bytes of global memory into scratch; only the first `live` are read, zeros follow.
 template <int bytes> TW_DEVICE void copy_async(void* to, const void* from, int live = bytes) {
