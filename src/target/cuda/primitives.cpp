@@ -8,6 +8,14 @@ std::string_view primitives() {
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
 #define TW_DEVICE static __device__ __forceinline__
+// A kernel that was started early: what the kernel in front has written is there behind this; the next one may be started. Every
+// block comes here, so that a kernel that has ended stands behind all in front of it.
+TW_DEVICE void await_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 TW_DEVICE float inf32() { return __int_as_float(0x7f800000); }
 TW_DEVICE float nan32() { return __int_as_float(0x7fffffff); }
 TW_DEVICE double inf64() { return __longlong_as_double(0x7ff0000000000000ll); }
@@ -46,15 +54,6 @@ TW_DEVICE float floor_div(float a, float b) { return floorf(a / b); }
 TW_DEVICE float floor_mod(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 TW_DEVICE int shift_left(int a, int b) { return b < 32 ? a << b : 0; }
 TW_DEVICE int shift_right(int a, int b) { return b < 32 ? a >> b : a >> 31; }
-
-// A kernel that was started early: what the kernel in front has written is there behind this; the next one may be started. Every
-// block comes here, so that a kernel that has ended stands behind all in front of it.
-TW_DEVICE void await_predecessor() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
 
 TW_DEVICE unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 // 4, 8 or 16 bytes of global memory into scratch; only the first `live` are read, zeros follow.
