@@ -53,11 +53,14 @@ void parse_option(OpenOptions& o, const std::string& key, const std::string& val
     o.session.plan = value;
   } else if (key == "without") {
     o.session.without = parse_list(value);
+  } else if (key == "fuse") {
+    if (value != "on" && value != "off") throw Error(Code::option, key, fmt::format("is '{}', must be on or off", value));
+    o.session.fuse = value == "on";
   } else if (key == "program") {
     o.program = value;
   } else {
     throw Error(Code::option, key, "is no option",
-                "options are device, isa, machine, plan, program, size.NAME, threads, without");
+                "options are device, fuse, isa, machine, plan, program, size.NAME, threads, without");
   }
 }
 
