@@ -126,7 +126,7 @@ std::string facts(const Made& k) {
 
 // Device memory and arguments of a kernel: sets of buffers, so that nothing stays in a cache by chance.
 struct Placed {
-  cuda::Function function = nullptr;
+  cuda::Device::Function function = nullptr;
   std::vector<std::vector<cuda::Address>> sets;
   Values given;
 };
@@ -158,7 +158,7 @@ Placed place(cuda::Device& device, const Made& k, int copies) {
 double error_of(cuda::Device& device, const Made& k, const Placed& at) {
   const Program& p = *k.c.program;
   const TensorId out = p.outputs[0];
-  device.launch({at.function, k.source->blocks, k.source->threads, k.source->scratch}, at.sets[0]);
+  device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
   device.synchronise();
   Array got = testing::empty_of(p, out);
   device.download(got.data, at.sets[0].back(), got.bytes());
@@ -179,7 +179,7 @@ double error_of(cuda::Device& device, const Made& k, const Placed& at) {
 
 double seconds_of(cuda::Device& device, const Made& k, const Placed& at) {
   return device.seconds(40, 15, [&](int i) {
-    device.launch({at.function, k.source->blocks, k.source->threads, k.source->scratch}, at.sets[static_cast<std::size_t>(i) % at.sets.size()]);
+    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[static_cast<std::size_t>(i) % at.sets.size()]);
   });
 }
 
@@ -203,7 +203,7 @@ bool run(cuda::Device& device, const Made& k, bool check, bool time) {
     timing = fmt::format("{:9.2f} us (predicted {:.1f}) {:7.1f} TFLOP/s", seconds * 1e6, k.c.predicted * 1e6, 2e-12 * multiply_adds(k.c) / seconds);
   }
   if (!check && !time) {
-    device.launch({at.function, k.source->blocks, k.source->threads, k.source->scratch}, at.sets[0]);
+    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
     device.synchronise();
     const Cost moved = cost(*k.c.program, k.c.region, k.c.schedule, machine_named("h200"));
     timing = fmt::format("moves {} bytes, at least {}", moved.loaded + moved.stored, moved.compulsory);

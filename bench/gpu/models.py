@@ -88,7 +88,7 @@ def error(y, want):
     return float(((y - want).norm() / want.norm()).cpu())
 
 
-def measure(name, kind, n, compiled):
+def measure(name, kind, n, compiled, fuse):
     dtype, size = TYPES[kind], 299 if name == "xception" else 224
     model = network(name).cuda()
     x = torch.randn(n, 3, size, size, device="cuda")
@@ -99,7 +99,7 @@ def measure(name, kind, n, compiled):
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         exported(model, x, file.name)
         begin = time.perf_counter()
-        session = tilewright.Session(file.name, device="cuda")
+        session = tilewright.Session(file.name, device="cuda", fuse=fuse)
         y = torch.empty_like(want, dtype=dtype)
         session.run(None, {"x": x}, out=[y])
         loaded = time.perf_counter() - begin
@@ -135,6 +135,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", default=ROWS, help="NETWORK:TYPE:BATCH, separated by commas")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out, which takes half a minute a row")
+    parser.add_argument("--fuse", default="on", help="off: one reduction a kernel")
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -146,7 +147,7 @@ def main():
     for text in options.rows.split(","):
         name, kind, n = text.split(":")
         try:
-            r = measure(name, kind, int(n), not options.no_compile)
+            r = measure(name, kind, int(n), not options.no_compile, options.fuse)
         except Exception as problem:
             print(f"| {name} | {kind} | {n} | {type(problem).__name__}: {str(problem)[:300]} |", flush=True)
             failed += 1

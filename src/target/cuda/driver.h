@@ -64,8 +64,10 @@ class Device {
   void copy(Address to, Address from, std::size_t);
   void fill(Address, unsigned char, std::size_t);
 
+  using Function = cuda::Function;
   Function load(const Compiled&, const std::string& entry, std::int64_t scratch);   // scratch: dynamic shared memory it will be given
   void launch(const Launch&, const std::vector<Address>& arguments);
+  void launch(Function f, std::int64_t blocks, int threads, std::int64_t scratch, const std::vector<Address>& arguments) { launch({f, blocks, threads, scratch}, arguments); }
   void synchronise();
 
   void follow(Stream);                   // what comes from now on runs behind what is in that stream
