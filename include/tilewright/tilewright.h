@@ -59,14 +59,17 @@ typedef enum {
   TW_BOOL = 10 /* a byte, 0 or 1 */
 } tw_dtype;
 
-enum { TW_CPU = 0 };
+/* In whose memory an array is. */
+enum { TW_CPU = 0, TW_CUDA = 1 };
 enum { TW_MAX_DIMS = 8 };
 
 typedef struct tw_session tw_session;
 
 /* An array. Strides count elements, and may be 0 (inputs only) or negative. Arrays that are dense and row-major are used
  * in place, others are copied. `name` says which input or output it is; NULL: the one at this position. `capacity` is
- * the number of bytes that may be used from `data` on; 0: not told; it is checked against dense arrays. */
+ * the number of bytes that may be used from `data` on; 0: not told; it is checked against dense arrays. device TW_CUDA, with
+ * the number of the GPU in device_id, is for sessions on that GPU; such arrays must be dense and row-major. A session on a GPU
+ * takes arrays of the CPU too, and copies them. */
 typedef struct {
   const char *name;
   int32_t dtype, ndim;
@@ -76,8 +79,8 @@ typedef struct {
   int64_t capacity;
 } tw_tensor;
 
-/* Options: "device" (cpu), "threads" (0: physical cores), "isa" (base, avx2, avx512, neon), "machine" (name or path of
- * the machine file to plan for), "plan" (path of a plan as `tilewright plan -o` writes it, to follow), "size.NAME" (fixes a free size), "program" (of a text with several), "without" (passes
+/* Options: "device" (cpu, cuda, cuda:N), "threads" (0: physical cores), "isa" (base, avx2, avx512, neon), "machine" (name or path of
+ * the machine file to plan for), "plan" (path of a plan as `tilewright plan -o` writes it, to follow), "fuse" (on, off: kernels of several reductions), "size.NAME" (fixes a free size), "program" (of a text with several), "without" (passes
  * to leave out, separated by commas). Another key is an error that lists these. */
 typedef struct {
   const char *key, *value;
@@ -119,11 +122,18 @@ TW_API tw_status tw_describe(tw_session *session, const char *what, char **json)
 TW_API tw_status tw_shape(tw_session *session, const tw_tensor *in, size_t nin, tw_tensor *out, size_t nout);
 
 /* All inputs must be given, outputs may be left out. Arrays may share memory: what is read is what was there before the
- * call. stream must be NULL on a CPU. The first run with new sizes plans and packs for them.
+ * call. The first run with new sizes plans and packs for them.
+ * stream: NULL on a CPU. On a GPU a CUstream (cudaStream_t): the run comes behind what is in it, and what is put there later
+ * comes behind the run; where all arrays are on the GPU, tw_run then returns before it has run. With NULL it returns when all
+ * is done, and comes behind what is in the default stream.
  * Outputs are given with the shapes of tw_shape. tw_run sets the shape of each to that of its results, which is smaller
  * where extents depend on values, and may be 0; strides stay, and elements beyond the shape mean nothing. Put the shape
  * back (tw_shape) before the next run into the same array. */
 TW_API tw_status tw_run(tw_session *session, const tw_tensor *in, size_t nin, tw_tensor *out, size_t nout, void *stream);
+
+/* Of a session on a GPU that has run: what ran last runs so many times more at the same place, without copies of inputs and
+ * outputs; the seconds of each by the GPU's own clock. */
+TW_API tw_status tw_time(tw_session *session, int runs, double *seconds);
 
 TW_API size_t tw_bytes(const tw_tensor *dense); /* dtype and shape; 0 if they make no sense */
 TW_API void tw_free(void *string);

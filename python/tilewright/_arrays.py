@@ -1,4 +1,4 @@
-"""Arrays of NumPy and of anything that speaks DLPack as tw_tensor, and back."""
+"""Arrays of NumPy and of anything that speaks DLPack or has a __cuda_array_interface__ as tw_tensor, and back."""
 
 import ctypes
 from typing import Any, Optional, Tuple
@@ -37,19 +37,23 @@ class _DLTensor(ctypes.Structure):
                 ("byte_offset", ctypes.c_uint64)]
 
 
-_DL_CPU = 1
+_DL_CPU, _DL_CUDA, _DL_CUDA_HOST = 1, 2, 3
+_CPU, _CUDA = 0, 1  # of tw_tensor
+DEFAULT_STREAM = 1  # as the driver, DLPack and the CUDA array interface call the default stream
 _DL_TYPES = {(2, 64): "f64", (2, 32): "f32", (2, 16): "f16", (4, 16): "bf16", (0, 8): "i8", (1, 8): "u8", (0, 32): "i32",
              (0, 64): "i64", (6, 8): "bool"}
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-def _from_dlpack(array: Any, name: str) -> Tuple[Tensor, Any]:
-    device = getattr(array, "__dlpack_device__", lambda: (_DL_CPU, 0))()
-    if int(device[0]) != _DL_CPU:
-        raise Error("E0301", "usage", name, f"the array is on DLPack device {tuple(device)}, only CPU arrays are taken",
-                    "move it to the CPU", 2)
-    capsule = array.__dlpack__()
+def _from_dlpack(array: Any, name: str, stream: Optional[int]) -> Tuple[Tensor, Any]:
+    kind_of_device, number = getattr(array, "__dlpack_device__", lambda: (_DL_CPU, 0))()
+    on_gpu = int(kind_of_device) == _DL_CUDA
+    if int(kind_of_device) not in (_DL_CPU, _DL_CUDA, _DL_CUDA_HOST):
+        raise Error("E0301", "usage", name, f"the array is on DLPack device {(int(kind_of_device), int(number))}, only arrays of "
+                    "the CPU and of CUDA are taken", "move it to the CPU", 2)
+    # The owner makes that stream wait for what is still to come into the array.
+    capsule = array.__dlpack__(stream=stream or DEFAULT_STREAM) if on_gpu else array.__dlpack__()
     # The managed tensor begins with the tensor. The capsule is not consumed: its owner frees it when we let it go.
     t = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     kind = _DL_TYPES.get((t.code, t.bits)) if t.lanes == 1 else None
@@ -57,10 +61,25 @@ def _from_dlpack(array: Any, name: str) -> Tuple[Tensor, Any]:
         raise Error("E0301", "usage", name, f"DLPack type (code {t.code}, {t.bits} bits) is not supported", status=2)
     shape = [t.shape[d] for d in range(t.ndim)]
     strides = [t.strides[d] for d in range(t.ndim)] if t.strides else None
-    return describe_memory(name, kind, shape, strides, (t.data or 0) + t.byte_offset), (capsule, array)
+    gpu = int(number) if on_gpu else None
+    return describe_memory(name, kind, shape, strides, (t.data or 0) + t.byte_offset, gpu), (capsule, array)
 
 
-def describe_memory(name: str, kind: str, shape, strides, address: int) -> Tensor:
+def _from_cuda_interface(array: Any, name: str) -> Tuple[Tensor, Any]:
+    """Memory of the GPU whose session it is given to: the interface does not tell which one."""
+    facts = array.__cuda_array_interface__
+    dtype = np.dtype(facts["typestr"])
+    kind = next((k for k in _NUMPY if dtype == numpy_type(k)), None)
+    if kind is None:
+        raise Error("E0301", "usage", name, f"type {facts['typestr']} is not supported", status=2)
+    strides = facts.get("strides")
+    if strides is not None:
+        strides = [s // dtype.itemsize for s in strides]
+    number = getattr(getattr(array, "device", None), "id", 0)
+    return describe_memory(name, kind, list(facts["shape"]), strides, facts["data"][0], int(number)), array
+
+
+def describe_memory(name: str, kind: str, shape, strides, address: int, gpu: Optional[int] = None) -> Tensor:
     """A tw_tensor over memory of somebody else. strides: in elements; None: dense."""
     if len(shape) > MAX_DIMS:
         raise Error("E0301", "usage", name, f"has {len(shape)} dims, at most {MAX_DIMS} are possible", status=2)
@@ -69,6 +88,8 @@ def describe_memory(name: str, kind: str, shape, strides, address: int) -> Tenso
         for d in reversed(range(len(shape))):
             strides[d], step = step, step * shape[d]
     tensor = Tensor(name=name.encode(), dtype=TYPES.index(kind), ndim=len(shape), data=address)
+    if gpu is not None:
+        tensor.device, tensor.device_id = _CUDA, gpu
     tensor.shape[: len(shape)] = shape
     tensor.stride[: len(shape)] = strides
     return tensor
@@ -86,13 +107,15 @@ def _type_of(array: np.ndarray, wanted: str, name: str) -> str:
                 f"convert it: array.astype(numpy.{numpy_type(wanted)})", 2)
 
 
-def from_caller(name: str, wanted: str, array: Any, output: bool = False) -> Tuple[Tensor, Any]:
+def from_caller(name: str, wanted: str, array: Any, output: bool = False, stream: Optional[int] = None) -> Tuple[Tensor, Any]:
     """A tw_tensor over the caller's array, and what must stay alive while it is used."""
     if not isinstance(array, np.ndarray):
         if hasattr(array, "__dlpack__") and not isinstance(array, np.generic):
-            return _from_dlpack(array, name)
+            return _from_dlpack(array, name, stream)
+        if hasattr(array, "__cuda_array_interface__"):
+            return _from_cuda_interface(array, name)
         if output:
-            raise Error("E0301", "usage", name, "an output must be a NumPy array or speak DLPack", status=2)
+            raise Error("E0301", "usage", name, "an output must be a NumPy array, speak DLPack or have a __cuda_array_interface__", status=2)
         array = np.asarray(array)
         if array.dtype != numpy_type(wanted) and array.dtype.kind in "fiub":  # numbers and lists have no dtype of their own
             array = array.astype(numpy_type(wanted))

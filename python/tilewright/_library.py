@@ -62,6 +62,7 @@ def _load() -> ctypes.CDLL:
         ("tw_describe", ctypes.c_int, [session, text, ctypes.POINTER(ctypes.c_void_p)]),
         ("tw_shape", ctypes.c_int, [session, tensors, ctypes.c_size_t, tensors, ctypes.c_size_t]),
         ("tw_run", ctypes.c_int, [session, tensors, ctypes.c_size_t, tensors, ctypes.c_size_t, ctypes.c_void_p]),
+        ("tw_time", ctypes.c_int, [session, ctypes.c_int, ctypes.POINTER(ctypes.c_double)]),
         ("tw_free", None, [ctypes.c_void_p]),
         ("tw_close", None, [session]),
     ]:

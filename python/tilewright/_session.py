@@ -36,7 +36,7 @@ class TensorInfo:
 class Session:
     """A model that is ready to run.
 
-    path_or_bytes: an .onnx model or a .tw program: a path, or its bytes. device: "cpu". sizes: values of free sizes;
+    path_or_bytes: an .onnx model or a .tw program: a path, or its bytes. device: "cpu", "cuda" or "cuda:N". sizes: values of free sizes;
     a size that is not given follows the shapes of the arrays, and each new combination is planned once. threads:
     0 or None for one a physical core. constants: arrays for weights that a program declares, or for inputs that never
     change. Further options by name: isa, machine, without, program.
@@ -105,25 +105,30 @@ class Session:
     # ---- running
 
     def run(self, output_names: Optional[Sequence[str]], feeds: Mapping[str, Any], *,
-            out: Optional[Sequence[Any]] = None) -> List[Any]:
+            out: Optional[Sequence[Any]] = None, stream: Any = None) -> List[Any]:
         """The outputs of these names (None: all), for arrays by input name.
 
         Arrays are NumPy's or speak DLPack; any strides are taken, dense ones are not copied. out: arrays to write into, one an
         output; they are what is returned. Where extents depend on values, they must have room for the most, and what is
         returned are their first rows.
+
+        On a GPU arrays may be on it, as those of torch and CuPy are (DLPack or __cuda_array_interface__), or on the CPU, and are
+        copied. Outputs come back as NumPy arrays unless `out` says otherwise. stream: a CUDA stream (its number, or an object
+        with `cuda_stream` or `ptr`): the run comes behind what is in it and, where all arrays are on the GPU, is only started.
         """
         wanted = self._wanted(output_names)
         if out is not None and len(out) != len(wanted):
             raise Error("E0301", "usage", "out", f"{len(out)} arrays are given for {len(wanted)} outputs", status=2)
         kinds = {i.name: i.type for i in self._inputs}
+        queue = _stream_number(stream)
         given, alive = [], []
         for name, array in feeds.items():
-            tensor, owner = _arrays.from_caller(name, kinds.get(name, "f32"), array)
+            tensor, owner = _arrays.from_caller(name, kinds.get(name, "f32"), array, stream=queue)
             given.append(tensor), alive.append(owner)
         inputs = _arrays.tensor_array(given)
         with self._using() as handle:
-            results, outputs = self._outputs_for(handle, inputs, len(given), wanted, out)
-            check(library.tw_run(handle, inputs, len(given), outputs, len(wanted), None))
+            results, outputs = self._outputs_for(handle, inputs, len(given), wanted, out, queue)
+            check(library.tw_run(handle, inputs, len(given), outputs, len(wanted), queue))
         return [_arrays.first_rows(array, outputs[i], copy=out is None) if wanted[i].counted else array
                 for i, array in enumerate(results)]
 
@@ -138,9 +143,16 @@ class Session:
                 raise Error("E0301", "usage", name, "the model has no output of this name", f"it has {', '.join(known)}", 2)
         return [known[name] for name in names]
 
-    def _outputs_for(self, handle, inputs, count, wanted, out):
+    def gpu_seconds(self, runs: int = 20) -> List[float]:
+        """On a GPU, after a run: the same again so many times, without copies; the seconds of each by the GPU's clock."""
+        times = (ctypes.c_double * runs)()
+        with self._using() as handle:
+            check(library.tw_time(handle, runs, times))
+        return list(times)
+
+    def _outputs_for(self, handle, inputs, count, wanted, out, stream):
         if out is not None:
-            pairs = [_arrays.from_caller(o.name, o.type, array, output=True) for o, array in zip(wanted, out)]
+            pairs = [_arrays.from_caller(o.name, o.type, array, True, stream) for o, array in zip(wanted, out)]
             return list(out), _arrays.tensor_array([tensor for tensor, _ in pairs])
         outputs = _arrays.tensor_array([Tensor(name=o.name.encode()) for o in wanted])
         check(library.tw_shape(handle, inputs, count, outputs, len(wanted)))
@@ -205,6 +217,15 @@ def _options(device, sizes, threads, others) -> List[Tuple[str, str]]:
         text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)
         options.append((key, text))
     return options
+
+
+def _stream_number(stream: Any) -> Optional[int]:
+    """As tw_run wants it: the default stream, which is 0 elsewhere, has a number there, and None is no stream."""
+    if stream is None:
+        return None
+    for attribute in ("cuda_stream", "ptr"):
+        stream = getattr(stream, attribute, stream)
+    return int(stream) or _arrays.DEFAULT_STREAM
 
 
 def _kind_of(array: Any) -> str:

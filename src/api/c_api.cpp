@@ -77,7 +77,9 @@ std::vector<std::int64_t> shape_of(const tw_tensor& t, const std::string& where)
 // The caller's array as ours. Strides are bounded, so that no address computed from them can wrap around.
 Strided strided_of(const tw_tensor& t, const std::string& where, bool output) {
   Strided s{dtype_of(t, where), shape_of(t, where), {}, static_cast<std::byte*>(t.data)};
-  if (t.device != TW_CPU) misuse(where, fmt::format("is on device {}, only CPU arrays are taken", t.device));
+  if (t.device != TW_CPU && t.device != TW_CUDA) misuse(where, fmt::format("is on device {}, which is not known", t.device));
+  if (t.device == TW_CUDA && t.device_id < 0) misuse(where, fmt::format("is on GPU {}", t.device_id));
+  if (t.device == TW_CUDA) s.gpu = t.device_id;
   std::int64_t reach = 1;
   for (int d = 0; d < t.ndim; ++d) {
     s.strides.push_back(t.stride[d]);
@@ -134,7 +136,7 @@ Binding bound(const Sessions& s, const tw_tensor* in, const std::vector<int>& at
   return s.bind(shapes);
 }
 
-void run(Sessions& sessions, const tw_tensor* in, std::size_t nin, tw_tensor* out, std::size_t nout) {
+void run(Sessions& sessions, const tw_tensor* in, std::size_t nin, tw_tensor* out, std::size_t nout, void* stream) {
   const Program& p = sessions.program();
   const std::vector<int> in_at = matched_inputs(p, in, nin), out_at = matched(p, p.outputs, out, nout, "output");
   const Binding sizes = bound(sessions, in, in_at);
@@ -151,7 +153,9 @@ void run(Sessions& sessions, const tw_tensor* in, std::size_t nin, tw_tensor* ou
       wanted.push_back(dense(unwanted.back()));
     }
   }
-  const auto dims = sessions.session(sizes)->run(given, wanted);
+  const auto session = sessions.session(sizes);
+  if (stream && session->gpu() < 0) misuse("stream", "must be NULL on a CPU");
+  const auto dims = session->run(given, wanted, {nullptr, nullptr, stream});
   for (std::size_t o = 0; o < out_at.size(); ++o)
     if (out_at[o] >= 0) std::copy(dims[o].begin(), dims[o].end(), out[out_at[o]].shape);
 }
@@ -180,11 +184,11 @@ std::string described(Sessions& s, const std::string& what) {
   if (what == "outputs") return tensors_json(s.program(), s.program().outputs);
   if (what == "plan") {
     const auto session = s.session();
-    return plan_json(session->plan(), &session->executable());
+    return plan_json(session->plan(), session->executable());
   }
   if (what == "explain") {
     const auto session = s.session();
-    return explain_json(session->plan(), &session->executable());
+    return explain_json(session->plan(), session->executable());
   }
   throw Error(Code::option, what, "nothing of this name is described", "inputs, outputs, plan, explain");
 }
@@ -203,6 +207,7 @@ OpenOptions options_of(const tw_source& source) {
     const tw_tensor& t = source.constants[i];
     require(t.name, "name of a constant");
     const Strided s = strided_of(t, t.name, false);
+    if (s.gpu >= 0) misuse(t.name, "is on a GPU, constants are given in the CPU's memory");
     Array copy = Array::make(s.dtype, s.dims);
     copy_elements(dense(copy), s);
     if (!o.constants.emplace(t.name, std::move(copy)).second) misuse(t.name, "the constant is given twice");
@@ -286,8 +291,19 @@ tw_status tw_shape(tw_session* session, const tw_tensor* in, size_t nin, tw_tens
 tw_status tw_run(tw_session* session, const tw_tensor* in, size_t nin, tw_tensor* out, size_t nout, void* stream) {
   return guarded([&] {
     require(session, "session");
-    if (stream) misuse("stream", "must be NULL on a CPU");
-    run(session->sessions, in, nin, out, nout);
+    run(session->sessions, in, nin, out, nout, stream);
+  });
+}
+
+tw_status tw_time(tw_session* session, int runs, double* seconds) {
+  return guarded([&] {
+    require(session, "session");
+    require(seconds, "seconds");
+    if (runs < 1) misuse("runs", fmt::format("is {}, must be positive", runs));
+    const auto last = session->sessions.session();
+    if (last->gpu() < 0) misuse("session", "is not on a GPU");
+    const std::vector<double> list = last->device_seconds(runs);
+    std::copy(list.begin(), list.end(), seconds);
   });
 }
 

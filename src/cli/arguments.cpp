@@ -23,7 +23,7 @@ struct Typed {
 
 void add_common(CLI::App& app, Common& c, Typed& typed) {
   app.add_option("MODEL", c.model, "an .onnx model or a .tw program")->required();
-  app.add_option("--device", c.device, "where to run: cpu")->capture_default_str();
+  app.add_option("--device", c.device, "where to run: cpu, cuda, or cuda:N for one of several GPUs")->capture_default_str();
   app.add_option("--size", typed.sizes, "fix a free size: NAME=VALUE; may be repeated")->allow_extra_args(false);
   app.add_option("--threads", c.open.session.threads, "0: as many as there are cores")->check(CLI::Range(0, 1024));
   app.add_option("--isa", c.open.session.isa, "vector instructions: base, avx2, avx512, neon; default: the best here");
@@ -79,10 +79,8 @@ void take_sizes(Common& c, const Typed& typed) {
   c.open.session.objective = typed.objective == "bytes" ? Objective::bytes : Objective::time;
   c.open.session.fuse = typed.fuse == "on";
   if (!c.open.session.isa.empty()) static_cast<void>(parse_isa(c.open.session.isa));
-  if (c.device.starts_with("cuda"))
-    throw Error(Code::device, "--device", fmt::format("{}: this version runs on the CPU only", c.device),
-                "use --device cpu");
-  if (c.device != "cpu") throw Error(Code::option, "--device", fmt::format("is '{}', must be cpu", c.device));
+  parse_device(c.device, "--device");
+  c.open.session.device = c.device;
 }
 
 struct Parser {

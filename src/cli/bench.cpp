@@ -87,13 +87,14 @@ std::string result_text(const Plan& plan, const BenchResult& r) {
   const PlanTotals t = totals(plan);
   std::vector<std::vector<std::string>> rows{{"latency", "min", "median", "p90", "p99", "runs"},
                                              latency_row("tilewright", r.run.latency)};
+  if (r.run.on_gpu.runs > 0) rows.push_back(latency_row("on the GPU alone", r.run.on_gpu));
   if (!r.peer.empty()) rows.push_back(latency_row(r.peer, r.peer_latency));
   std::string text = plan_headline(plan) + "\n" + table(rows, "lrrrrr");
   if (!r.peer.empty())
     text += fmt::format("ours over theirs, medians: {:.2f}\n", r.run.latency.median / r.peer_latency.median);
+  const double seconds = r.run.on_gpu.runs > 0 ? r.run.on_gpu.median : r.run.latency.median;
   text += fmt::format("{:.1f} G multiply-adds a second; {:.0f} % of the predicted speed\n",
-                      static_cast<double>(t.multiply_adds) / r.run.latency.median * 1e-9,
-                      100 * t.seconds / r.run.latency.median);
+                      static_cast<double>(t.multiply_adds) / seconds * 1e-9, 100 * t.seconds / seconds);
   const Prediction p = prediction_of(plan, r.kernels);
   text += fmt::format("predicted against measured, {} kernels: median error {:.0f} %, rank correlation {:.2f}\n\n",
                       p.kernels, 100 * p.median_error, p.rank_correlation);
@@ -107,10 +108,11 @@ int bench_command(const BenchArguments& a) {
     throw Error(Code::option, "--vs", "onnxruntime runs ONNX models, not text programs");
   const Opened m = open_model(a, a.in);
   Session session(m.program, m.options);
+  for (const std::string& n : session.notes()) note(a, n);
   const std::vector<Array> out = make_outputs(session.program());
   const PlanOptions& options = session.plan().options;
   BenchResult r{
-      {a.model, {}, {}, session.plan().kernels.size(), options.threads, options.isa, m.seconds, session.timing()},
+      {a.model, {}, {}, session.plan().kernels.size(), options.threads, options.isa, m.seconds, session.timing(), {}},
       {},
       {},
       {},
@@ -126,8 +128,9 @@ int bench_command(const BenchArguments& a) {
   } else {
     against_peer(a, m, ours, options.threads, r);
   }
+  if (session.gpu() >= 0) r.run.on_gpu = latency_of(session.device_seconds(std::max(iterations, 20)));
   // Once more with a clock behind every kernel, which costs a little.
-  measure(session, m.inputs, out, 1, std::min(iterations, 20), most_seconds / 4, &r.kernels);
+  measure(session, m.inputs, out, 1, session.gpu() >= 0 ? 1 : std::min(iterations, 20), most_seconds / 4, &r.kernels);
   r.plan = plan_json(session.plan(), nullptr);
   write_result(a.json ? bench_json(r) : result_text(session.plan(), r));
   suggest(a, fmt::format("tilewright explain {} --kernel NAME", a.model));

@@ -27,17 +27,22 @@ Json of_run(const RunResult& r) {
     if (!a.file.empty()) json["file"] = a.file;
     outputs.push_back(json);
   }
-  return {{"model", r.model},
-          {"outputs", outputs},
-          {"latency_seconds", latency_json(r.latency)},
-          {"kernels", r.kernels},
-          {"threads", r.threads},
-          {"isa", r.isa},
-          {"load_seconds",
-           {{"import", r.import_seconds},
-            {"normalise", r.timing.normalise},
-            {"plan", r.timing.plan},
-            {"pack", r.timing.pack}}}};
+  Json json{{"model", r.model},
+            {"outputs", outputs},
+            {"latency_seconds", latency_json(r.latency)},
+            {"kernels", r.kernels},
+            {"threads", r.threads},
+            {"isa", r.isa},
+            {"load_seconds",
+             {{"import", r.import_seconds},
+              {"normalise", r.timing.normalise},
+              {"plan", r.timing.plan},
+              {"pack", r.timing.pack}}}};
+  if (r.on_gpu.runs > 0) {
+    json["gpu_seconds"] = latency_json(r.on_gpu);
+    json["load_seconds"]["device"] = r.timing.device, json["load_seconds"]["compile"] = r.timing.compile;
+  }
+  return json;
 }
 
 // Numbers that JSON cannot say become null.

@@ -27,6 +27,7 @@ struct RunResult {
   std::string isa;
   double import_seconds = 0;
   Timing timing;
+  Percentiles on_gpu; // without copies of inputs and outputs; no runs: there is no GPU
 };
 std::string run_json(const RunResult&);
 

@@ -63,9 +63,13 @@ std::string result_text(const Opened& m, const RunResult& r) {
   }
   for (const ArraySummary& a : r.outputs) text += row_text(a);
   const Percentiles& l = r.latency;
-  return text + fmt::format("time    {} median of {} runs (min {}, p90 {}); {} kernels, {} threads, {}\n",
-                            time_text(l.median), l.runs, time_text(l.min), time_text(l.p90), r.kernels, r.threads,
-                            r.isa);
+  text += fmt::format("time    {} median of {} runs (min {}, p90 {}); {} kernels, {}\n", time_text(l.median), l.runs,
+                      time_text(l.min), time_text(l.p90), r.kernels,
+                      r.on_gpu.runs > 0 ? "copies of inputs and outputs included" : fmt::format("{} threads, {}", r.threads, r.isa));
+  if (r.on_gpu.runs > 0)
+    text += fmt::format("gpu     {} median of {} runs (min {}, p90 {}) on the GPU alone\n", time_text(r.on_gpu.median), r.on_gpu.runs,
+                        time_text(r.on_gpu.min), time_text(r.on_gpu.p90));
+  return text;
 }
 
 } // namespace
@@ -78,6 +82,9 @@ int run_command(const RunArguments& a) {
                       time_text(m.seconds + session.timing().normalise + session.timing().plan + session.timing().pack),
                       time_text(m.seconds), time_text(session.timing().normalise), time_text(session.timing().plan),
                       time_text(session.timing().pack)));
+  for (const std::string& n : session.notes()) note(a, n);
+  if (session.gpu() >= 0)
+    note(a, fmt::format("GPU reached in {}, kernels printed and compiled in {}", time_text(session.timing().device), time_text(session.timing().compile)));
   if (!a.output.empty()) make_folder(a.output);
   std::vector<Array> out = make_outputs(session.program());
   std::vector<std::vector<std::int64_t>> dims;
@@ -88,13 +95,15 @@ int run_command(const RunArguments& a) {
               session.plan().options.threads,
               session.plan().options.isa,
               m.seconds,
-              session.timing()};
+              session.timing(),
+              {}};
   {
     Progress line(a, "running");
     r.latency = latency_of(measure(session, m.inputs, out, a.warmup < 0 ? 1 : a.warmup,
                                    a.iterations < 0 ? 10 : a.iterations, a.iterations < 0 ? most_seconds : 0, nullptr, &dims));
   }
   cut(out, dims);
+  if (session.gpu() >= 0) r.on_gpu = latency_of(session.device_seconds(r.latency.runs));
   std::set<std::string> names;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const Tensor& t = session.program().tensor(session.program().outputs[i]);

@@ -35,7 +35,7 @@ std::vector<double> measure(Session& session, const std::vector<Array>& in, cons
   const auto begin = Clock::now();
   for (int i = -warmup; i < iterations; ++i) {
     const auto start = Clock::now();
-    auto found = session.run(given, wanted, kernels ? &of_kernels : nullptr, region.flag());
+    auto found = session.run(given, wanted, {kernels ? &of_kernels : nullptr, region.flag(), nullptr});
     const auto end = Clock::now();
     if (dims) *dims = std::move(found);
     if (i < 0) continue;

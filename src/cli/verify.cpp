@@ -61,7 +61,7 @@ std::string bad_kernel(const VerifyArguments& a, const Opened& m, const Plan& pl
   const Program& p = *plan.program;
   std::vector<Array> out = make_outputs(p);
   const Cancellable region;
-  cut(out, session.run(strided(m.inputs), strided(out), nullptr, region.flag()));
+  cut(out, session.run(strided(m.inputs), strided(out), {nullptr, region.flag(), nullptr}));
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     const PlannedKernel& kernel = plan.kernels[k];
     std::vector<TensorId> stored;
@@ -78,7 +78,8 @@ std::string bad_kernel(const VerifyArguments& a, const Opened& m, const Plan& pl
       const Difference d = difference(p.tensor(t), *got, want.at(t), a.tolerance);
       if (d.passed) continue;
       std::string leaves;
-      for (const std::string& leaf : session.executable().kernels[k].leaves) leaves += "; leaf " + leaf;
+      if (session.executable())
+        for (const std::string& leaf : session.executable()->kernels[k].leaves) leaves += "; leaf " + leaf;
       return fmt::format("kernel {} ({}) stores {} with an error of {:.3g}{}{}", k, kernel.name, p.tensor(t).name,
                          d.error, d.note.empty() ? "" : ": " + d.note, leaves);
     }
@@ -169,7 +170,7 @@ int verify_command(const VerifyArguments& a) {
     threads = session.plan().options.threads;
     out = make_outputs(session.program());
     const Cancellable region;
-    cut(out, session.run(strided(m.inputs), strided(out), nullptr, region.flag()));
+    cut(out, session.run(strided(m.inputs), strided(out), {nullptr, region.flag(), nullptr}));
   }
   const VerifyResult r = [&] {
     const Progress line(a, "comparing with " + a.against);

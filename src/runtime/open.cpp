@@ -40,8 +40,8 @@ void parse_option(OpenOptions& o, const std::string& key, const std::string& val
   if (key.starts_with("size.")) {
     o.session.sizes.insert_or_assign(key.substr(5), parse_size(key, value).second);
   } else if (key == "device") {
-    if (value.starts_with("cuda")) throw Error(Code::device, key, "this version runs on the CPU only", "use cpu");
-    if (value != "cpu") throw Error(Code::option, key, fmt::format("is '{}', must be cpu", value));
+    parse_device(value, key);
+    o.session.device = value;
   } else if (key == "threads") {
     o.session.threads = static_cast<int>(parse_integer(key, value, 0, 1024));
   } else if (key == "isa") {
@@ -53,11 +53,14 @@ void parse_option(OpenOptions& o, const std::string& key, const std::string& val
     o.session.plan = value;
   } else if (key == "without") {
     o.session.without = parse_list(value);
+  } else if (key == "fuse") {
+    if (value != "on" && value != "off") throw Error(Code::option, key, fmt::format("is '{}', must be on or off", value));
+    o.session.fuse = value == "on";
   } else if (key == "program") {
     o.program = value;
   } else {
     throw Error(Code::option, key, "is no option",
-                "options are device, isa, machine, plan, program, size.NAME, threads, without");
+                "options are device, fuse, isa, machine, plan, program, size.NAME, threads, without");
   }
 }
 

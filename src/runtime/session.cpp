@@ -13,10 +13,12 @@
 #include "law/stream_forms.h"
 #include "machine/host.h"
 #include "normal/normal.h"
+#include "runtime/backend.h"
 #include "runtime/copy.h"
 #include "runtime/plan_file.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "target/cuda/kernel_cache.h"
 
 namespace tilewright {
 
@@ -60,20 +62,6 @@ PlanOptions plan_options(const SessionOptions& o, const Machine& machine) {
   return plan;
 }
 
-// A place of its own for every tensor that the memory plan keeps at all.
-cpu::MemoryPlan apart(cpu::MemoryPlan shared, const Program& p) {
-  constexpr std::int64_t line = 64;
-  shared.bytes = 0;
-  for (std::size_t t = 0; t < shared.offset.size(); ++t) {
-    if (shared.offset[t] < 0) continue;
-    const std::int64_t bytes =
-        checked_mul(count(dims_of(p.tensors[t])), static_cast<std::int64_t>(bytes_of(p.tensors[t].dtype)));
-    shared.offset[t] = shared.bytes;
-    shared.bytes = checked_add(shared.bytes, ceil_div_i64(checked_add(bytes, line), line) * line);
-  }
-  return shared;
-}
-
 // Constants may come from anybody: their bytes must be what the extents say, now that all are known.
 void require_bytes(const Program& p) {
   for (const Tensor& t : p.tensors) {
@@ -103,11 +91,6 @@ void copy_weights(Program& p) {
     t.data = {copy.get(), t.data.size()};
     t.owner = copy;
   }
-}
-
-void require_cpu(const Plan& plan) {
-  if (plan.machine.target != Target::cpu)
-    throw Error(Code::device, plan.machine.name, "a plan for this machine cannot be run here", "leave --machine out");
 }
 
 } // namespace
@@ -169,24 +152,68 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   return plan;
 }
 
-Session::Session(const Program& program, const SessionOptions& options)
-    : plan_(plan_program(program, options, &timing_)), pool_((require_cpu(plan_), plan_.options.threads)) {
+namespace {
+
+// What a plan for a GPU is made with: the machine that the GPU is, all of its cores.
+SessionOptions for_gpu(SessionOptions o, const cuda::Device& gpu, std::vector<std::string>& notes) {
+  o.threads = 0;
+  if (o.machine.empty()) {
+    std::string note;
+    o.machine = machine_for(gpu.facts(), note).name;
+    if (!note.empty()) notes.push_back(note);
+  }
+  return o;
+}
+
+void require_target(const Plan& plan, bool on_gpu) {
+  if ((plan.machine.target == Target::cuda) == on_gpu) return;
+  throw Error(Code::device, plan.machine.name, on_gpu ? "is no GPU" : "a plan for this machine cannot be run here", on_gpu ? "name a GPU's machine, or leave --machine out" : "leave --machine out, or run with --device cuda");
+}
+
+// What was printed and compiled is what the plan says from now on.
+void follow_build(Plan& plan, const cuda::Built& built, std::vector<std::string>& notes) {
+  std::size_t left = 0;
+  std::string first;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    PlannedKernel& kernel = plan.kernels[k];
+    const cuda::BuiltKernel& b = built.kernels[k];
+    if (!b.why.empty() && kernel.region) kernel.refusals.push_back((b.code ? "plainer schedule: " : "on the CPU: ") + b.why);
+    if (!b.code && left++ == 0) first = fmt::format("{}: {}", kernel.name, b.why);
+    if (!b.code || !kernel.region) continue;
+    kernel.schedule = b.schedule;
+    kernel.cost = cost(*plan.program, *kernel.region, kernel.schedule, plan.machine);
+    if (b.predicted > 0) kernel.cost.seconds = b.predicted;
+  }
+  if (left > 0) notes.push_back(fmt::format("{} of {} kernels run on the CPU, with copies around them ({})", left, plan.kernels.size(), first));
+  if (!built.warning.empty()) notes.push_back(built.warning);
+}
+
+} // namespace
+
+Session::Session(const Program& program, const SessionOptions& options) {
   Stopwatch watch;
-  // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
+  const int ordinal = parse_device(options.device);
+  std::unique_ptr<cuda::Device> gpu;
+  if (ordinal >= 0) gpu = std::make_unique<cuda::Device>(ordinal);
+  timing_.device = watch.lap();
+  plan_ = plan_program(program, gpu ? for_gpu(options, *gpu, notes_) : options, &timing_);
+  require_target(plan_, gpu != nullptr);
+  watch.lap();
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone
   copy_weights(own);
-  executable_ = cpu::compile(plan_, [&](TensorId t) {
-    release_pages(own.tensor(t).data);
-    own.tensor(t).data = {};
-    own.tensor(t).owner.reset();
-  });
-  memory_ = cpu::plan_memory(plan_);
+  cuda::Built built;
+  if (gpu) {
+    built = cuda::build(plan_, gpu->arch(), {threads_of(options), cuda::cache_folder(), cuda::compiling_allowed()});
+    follow_build(plan_, built, notes_);
+    timing_.compile = built.seconds;
+    watch.lap();
+  }
+  constexpr std::int64_t cpu_line = 64, gpu_line = 256;
+  memory_ = plan_memory(plan_, gpu ? gpu_line : cpu_line);
   kept_ = options.keep;
-  if (kept_) memory_ = apart(std::move(memory_), this->program());
+  if (kept_) memory_ = apart(std::move(memory_), this->program(), gpu ? gpu_line : cpu_line);
+  backend_ = gpu ? cuda_backend(std::move(gpu), own, plan_, built, memory_, threads_of(options)) : cpu_backend(own, plan_, memory_);
   timing_.pack = watch.lap();
-  arena_ = std::make_shared<cpu::Aligned>(static_cast<std::size_t>(memory_.bytes) + 64);
-  scratch_ = std::make_shared<cpu::Aligned>(
-      static_cast<std::size_t>(executable_.scratch) * static_cast<std::size_t>(pool_.size()) + 64);
 }
 
 Session::~Session() = default;
@@ -204,36 +231,10 @@ void Session::check(const Strided& s, TensorId t, const char* what) const {
                 "give arrays of that shape, or fix other sizes when the model is opened");
   TW_ASSERT(s.strides.size() == s.dims.size());
   if (!s.data && count(want) > 0) throw Error(Code::input, tensor.name, fmt::format("{} has no data", what));
+  if (s.gpu >= 0 && gpu() < 0) throw Error(Code::input, tensor.name, fmt::format("{} is on GPU {}, the session on the CPU", what, s.gpu), "move the array, or open the model with device cuda");
 }
 
-// Addresses of the caller's arrays, or of copies where kernels cannot work on them in place.
-struct Session::Call {
-  const std::vector<Strided>&in, &out;
-  std::vector<std::byte*> base;
-  std::vector<Array> copies;
-
-  void place(const Strided& s, TensorId t, bool usable, bool copy_in) {
-    std::byte*& address = base[static_cast<std::size_t>(t)];
-    if (usable && is_dense(s)) {
-      address = s.data;
-      return;
-    }
-    copies.push_back(Array::make(s.dtype, s.dims));
-    if (copy_in) copy_elements(dense(copies.back()), s);
-    address = copies.back().data;
-  }
-
-  // Whether output i is memory that nothing else of this call touches.
-  bool alone(std::size_t i) const {
-    auto apart_from = [&](const Strided& other) { return !overlap(out[i], other); };
-    return std::all_of(in.begin(), in.end(), apart_from) &&
-           std::all_of(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(i), apart_from);
-  }
-};
-
-std::vector<std::vector<std::int64_t>> Session::run(const std::vector<Strided>& in, const std::vector<Strided>& out,
-                                                    std::vector<double>* kernel_seconds,
-                                                    const std::atomic<bool>* cancelled) {
+std::vector<std::vector<std::int64_t>> Session::run(const std::vector<Strided>& in, const std::vector<Strided>& out, const RunOptions& o) {
   const Program& p = program();
   if (in.size() != p.inputs.size())
     throw Error(Code::input, "", fmt::format("{} inputs are given, {} are wanted", in.size(), p.inputs.size()));
@@ -241,51 +242,24 @@ std::vector<std::vector<std::int64_t>> Session::run(const std::vector<Strided>& 
     throw Error(Code::input, "", fmt::format("{} outputs are given, {} are wanted", out.size(), p.outputs.size()));
   for (std::size_t i = 0; i < in.size(); ++i) check(in[i], p.inputs[i], "the input");
   for (std::size_t i = 0; i < out.size(); ++i) check(out[i], p.outputs[i], "the output");
-
   const std::lock_guard lock(turn_);
-  Call call{in, out, std::vector<std::byte*>(p.tensors.size(), nullptr), {}};
-  for (std::size_t t = 0; t < p.tensors.size(); ++t) {
-    if (memory_.offset[t] >= 0) call.base[t] = arena_->data + memory_.offset[t];
-    // Weights are only read; the executor's addresses serve reads and writes alike.
-    else if (!p.tensors[t].data.empty())
-      call.base[t] = const_cast<std::byte*>(p.tensors[t].data.data());
-  }
-  for (std::size_t i = 0; i < in.size(); ++i) call.place(in[i], p.inputs[i], true, true);
-  for (std::size_t i = 0; i < out.size(); ++i)
-    if (p.tensor(p.outputs[i]).kind == Kind::intermediate) call.place(out[i], p.outputs[i], call.alone(i), false);
-  std::vector<double> seconds(plan_.kernels.size(), 0);
-  cpu::run(plan_, executable_, pool_, call.base.data(), scratch_->data, kernel_seconds ? seconds.data() : nullptr,
-           cancelled);
-  if (kernel_seconds) *kernel_seconds = std::move(seconds);
-  auto dims = results(out, call); // before an output of the caller covers an input that counts
-  // What was computed elsewhere goes to the caller: strided outputs, inputs that are outputs, repeated outputs.
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    std::byte* from = call.base[static_cast<std::size_t>(p.outputs[i])];
-    if (from != out[i].data) copy_elements(out[i], {out[i].dtype, out[i].dims, row_strides(out[i].dims), from});
-  }
-  return dims;
+  return backend_->run(in, out, o);
 }
 
-std::vector<std::vector<std::int64_t>> Session::results(const std::vector<Strided>& out, const Call& call) const {
+std::vector<double> Session::device_seconds(int runs) {
+  const std::lock_guard lock(turn_);
+  return backend_->device_seconds(runs);
+}
+
+std::vector<std::vector<std::int64_t>> counted_dims(const Program& p, const std::vector<Strided>& out, const std::function<std::int64_t(TensorId)>& count) {
   std::vector<std::vector<std::int64_t>> dims;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    dims.push_back(result_dims(program(), program().outputs[i], out[i].dims, [&](TensorId t) {
-      std::int64_t rows = 0;
-      std::memcpy(&rows, call.base[static_cast<std::size_t>(t)], sizeof rows);
-      return rows;
-    }));
+  for (std::size_t i = 0; i < out.size(); ++i) dims.push_back(result_dims(p, p.outputs[i], out[i].dims, count));
   return dims;
 }
 
 std::optional<Array> Session::intermediate(TensorId t) const {
   TW_ASSERT(kept_);
-  const Tensor& tensor = program().tensor(t);
-  const std::int64_t offset = memory_.offset[static_cast<std::size_t>(t)];
-  if (offset < 0) return {};
-  Array a = Array::make(tensor.dtype, dims_of(tensor));
-  copy_elements(dense(a), {tensor.dtype, a.dims, dense_strides(a.dims, plan_.layouts[static_cast<std::size_t>(t)]),
-                           arena_->data + offset});
-  return a;
+  return backend_->intermediate(t);
 }
 
 } // namespace tilewright

@@ -2,16 +2,21 @@
 //
 //   Session s(parse(text, "mlp.tw"), {.threads = 2});
 //   s.run(inputs, outputs);         // arrays of the caller, in the order of s.program().inputs and .outputs
+//
+// On a GPU (device "cuda" or "cuda:1") the plan is for the machine that the GPU is, kernels are compiled for it, weights lie on it.
+// Arrays may be in the memory of either.
 #pragma once
 #include <mutex>
 #include <optional>
 
 #include "normal/normal.h"
+#include "plan/memory_plan.h"
 #include "target/cpu/executor.h"
 
 namespace tilewright {
 
 struct SessionOptions {
+  std::string device = "cpu"; // or "cuda", "cuda:N"
   int threads = 0;     // 0: physical cores
   std::string isa;     // empty: the best that this CPU has
   std::string machine; // name or path of the machine to plan for; empty: this CPU
@@ -24,9 +29,13 @@ struct SessionOptions {
 };
 
 struct Timing { // seconds
-  double normalise = 0, plan = 0, pack = 0;
+  double normalise = 0, plan = 0, pack = 0; // pack: for a GPU, what is left of making it ready
+  double device = 0, compile = 0;           // of a GPU: to reach it; schedules, sources and machine code
   std::vector<PassTime> passes; // of normalise
 };
+
+// "cpu": -1; "cuda": 0; "cuda:N": N. Error(option) at `option` for anything else.
+int parse_device(const std::string&, const std::string& option = "device");
 
 // Normalised and planned, not yet compiled. Planning is for any machine; only a plan for a CPU can be run.
 Plan plan_program(const Program&, const SessionOptions&, Timing* timing = nullptr);
@@ -36,9 +45,31 @@ struct Strided {
   DType dtype = DType::f32;
   std::vector<std::int64_t> dims, strides;
   std::byte* data = nullptr;
+  int gpu = -1; // in whose memory it is; -1: the CPU's
 };
 Strided dense(const Array&);
 std::vector<std::int64_t> dims_of(const Tensor&); // of a tensor whose sizes are fixed
+
+// What a run may be told beside its arrays.
+struct RunOptions {
+  std::vector<double>* kernel_seconds = nullptr;  // filled with one a kernel
+  const std::atomic<bool>* cancelled = nullptr;
+  // Of a GPU's driver: the run comes behind what is in that stream, and what the caller puts there later behind the run. Where all
+  // arrays are on the GPU, the call then returns before it has run. Without one the call returns when all is done.
+  void* stream = nullptr;
+};
+
+// What a session has on its device.
+class Backend {
+public:
+  virtual ~Backend() = default;
+  using Dims = std::vector<std::vector<std::int64_t>>;
+  virtual Dims run(const std::vector<Strided>& in, const std::vector<Strided>& out, const RunOptions&) = 0;
+  virtual std::vector<double> device_seconds(int) { return {}; }
+  virtual std::optional<Array> intermediate(TensorId) const = 0;
+  virtual const cpu::Executable* executable() const { return nullptr; }
+  virtual int gpu() const { return -1; }
+};
 
 class Session {
 public:
@@ -49,17 +80,20 @@ public:
 
   const Program& program() const { return *plan_.program; } // normalised, sizes fixed
   const Plan& plan() const { return plan_; }
-  const cpu::Executable& executable() const { return executable_; }
+  const cpu::Executable* executable() const { return backend_->executable(); } // null on a GPU
   const Timing& timing() const { return timing_; }
+  const std::vector<std::string>& notes() const { return notes_; } // what a user of a GPU should know
   std::int64_t arena_bytes() const { return memory_.bytes; }
+  int gpu() const { return backend_->gpu(); } // which; -1: the CPU
 
   // Error(input) where an array is not what the program declares. Arrays may share memory with each other; what is read
-  // is what was there before the call. kernel_seconds: if not null, filled with one a kernel. Returns the dims of each
-  // output's results: smaller than the array's where they are counted (expr/results.h); the rest of the array then holds
-  // nothing that means anything.
+  // is what was there before the call. Returns the dims of each output's results: smaller than the array's where they are
+  // counted (expr/results.h); the rest of the array then holds nothing that means anything.
   std::vector<std::vector<std::int64_t>> run(const std::vector<Strided>& in, const std::vector<Strided>& out,
-                                             std::vector<double>* kernel_seconds = nullptr,
-                                             const std::atomic<bool>* cancelled = nullptr);
+                                             const RunOptions& = {});
+
+  // Of a GPU, after a run: seconds of each of so many runs without copies of inputs and outputs, by the GPU's own clock.
+  std::vector<double> device_seconds(int runs);
 
   // With `keep`: the value after the last run of a tensor between kernels, row-major; none for one inside a kernel.
   std::optional<Array> intermediate(TensorId) const;
@@ -68,15 +102,12 @@ private:
   void check(const Strided&, TensorId, const char* what) const;
 
   Timing timing_; // first: filled while the plan is made
+  std::vector<std::string> notes_;
   Plan plan_;
-  cpu::Executable executable_;
-  cpu::MemoryPlan memory_;
-  Pool pool_;
-  struct Call;
-  std::vector<std::vector<std::int64_t>> results(const std::vector<Strided>& out, const Call&) const;
+  MemoryPlan memory_;
   bool kept_ = false;
   std::mutex turn_;
-  std::shared_ptr<cpu::Aligned> arena_, scratch_;
+  std::unique_ptr<Backend> backend_;
 };
 
 } // namespace tilewright

@@ -29,7 +29,7 @@ struct Arrays {
     for (std::int64_t i = 0; i < x.count(); ++i) x.as<float>()[i] = static_cast<float>((i * 7 + seed * 13) % 11) / 11.0f - 0.5f;
     for (std::int64_t i = 0; i < 5; ++i) id.as<std::int64_t>()[i] = (i * 3 + seed) % 8;
   }
-  void run(Session& s, const std::atomic<bool>* cancelled = nullptr) { s.run({dense(x), dense(id)}, {dense(y), dense(g)}, nullptr, cancelled); }
+  void run(Session& s, const std::atomic<bool>* cancelled = nullptr) { s.run({dense(x), dense(id)}, {dense(y), dense(g)}, {nullptr, cancelled, nullptr}); }
   bool equals(const Arrays& other) const {
     return std::memcmp(y.data, other.y.data, y.bytes()) == 0 && std::memcmp(g.data, other.g.data, g.bytes()) == 0;
   }

@@ -171,7 +171,7 @@ TEST_F(Softmax, StopsWhenCancelled) {
   Session session(program);
   const std::atomic<bool> cancelled{true};
   try {
-    session.run({dense(x)}, {dense(y)}, nullptr, &cancelled);
+    session.run({dense(x)}, {dense(y)}, {nullptr, &cancelled, nullptr});
     ADD_FAILURE();
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::interrupted);
@@ -183,7 +183,7 @@ TEST_F(Softmax, StopsWhenCancelled) {
 TEST_F(Softmax, TimesEachKernel) {
   Session session(program);
   std::vector<double> seconds;
-  session.run({dense(x)}, {dense(y)}, &seconds);
+  session.run({dense(x)}, {dense(y)}, {&seconds, nullptr, nullptr});
   EXPECT_EQ(seconds.size(), session.plan().kernels.size());
   for (double s : seconds) EXPECT_GE(s, 0);
 }

@@ -1,31 +1,30 @@
 #include "target/cuda/driver.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "target/cuda/library.h"
+
 namespace tilewright::cuda {
 
 namespace {
 
-// A shared library and its functions by name.
-class Library {
- public:
-  explicit Library(const std::vector<std::string>& names) {
-    for (const std::string& n : names)
-      if (!n.empty() && (handle_ = dlopen(n.c_str(), RTLD_NOW | RTLD_LOCAL))) return;
-  }
-  bool found() const { return handle_ != nullptr; }
-  template <class F> void get(F& to, const char* name) const {
-    to = reinterpret_cast<F>(dlsym(handle_, name));
-    if (!to) throw Error(Code::device, name, "the CUDA library lacks this function", "install a newer driver");
-  }
-
- private:
-  void* handle_ = nullptr;
+// As the driver's header declares them.
+struct LaunchAttribute {
+  int id = 6;                            // programmatic stream serialisation
+  char pad[4] = {};
+  alignas(8) union {
+    char bytes[64];
+    int allowed;
+  } value = {};
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], scratch;
+  void* stream;
+  LaunchAttribute* attributes;
+  unsigned count;
 };
 
 // What is used of the driver's interface; handles are opaque pointers there too.
@@ -34,23 +33,26 @@ struct Driver {
   int (*device_get)(int*, int);
   int (*device_count)(int*);
   int (*device_name)(char*, int, int);
+  int (*device_memory)(std::size_t*, int);
   int (*attribute)(int*, int, int);
   int (*retain)(void**, int);
   int (*release)(int);
   int (*set_current)(void*);
   int (*mem_alloc)(Address*, std::size_t);
   int (*mem_free)(Address);
-  int (*to_device)(Address, const void*, std::size_t);
-  int (*to_host)(void*, Address, std::size_t);
-  int (*memset)(Address, unsigned char, std::size_t);
+  int (*to_device)(Address, const void*, std::size_t, void*);
+  int (*to_host)(void*, Address, std::size_t, void*);
+  int (*within)(Address, Address, std::size_t, void*);
+  int (*memset)(Address, unsigned char, std::size_t, void*);
   int (*module_load)(void**, const void*);
   int (*module_unload)(void*);
   int (*get_function)(void**, void*, const char*);
   int (*set_attribute)(void*, int, int);
-  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  int (*launch)(const LaunchConfig*, void*, void**, void**);
   int (*stream_create)(void**, unsigned);
   int (*stream_destroy)(void*);
   int (*stream_synchronise)(void*);
+  int (*stream_wait)(void*, void*, unsigned);
   int (*begin_capture)(void*, int);
   int (*end_capture)(void*, void**);
   int (*instantiate)(void**, void*, unsigned long long);
@@ -65,32 +67,40 @@ struct Driver {
   int (*error_string)(int, const char**);
 };
 
+std::vector<std::string> library_names() {
+  if (const char* given = std::getenv("TILEWRIGHT_CUDA")) return {given};
+  return {"libcuda.so.1", "libcuda.so"};
+}
+
 const Driver& driver() {
   static const Driver made = [] {
-    const Library lib({"libcuda.so.1", "libcuda.so"});
-    if (!lib.found()) throw Error(Code::device, "", "no CUDA driver on this machine (libcuda.so.1)", "run on a machine with an NVIDIA GPU, or with --device cpu");
+    const Library lib(library_names());
+    if (!lib.found()) throw Error(Code::device, "", fmt::format("no CUDA driver on this machine ({})", library_names()[0]), "run on a machine with an NVIDIA GPU, or with --device cpu");
     Driver d{};
     lib.get(d.init, "cuInit");
     lib.get(d.device_get, "cuDeviceGet");
     lib.get(d.device_count, "cuDeviceGetCount");
     lib.get(d.device_name, "cuDeviceGetName");
+    lib.get(d.device_memory, "cuDeviceTotalMem_v2");
     lib.get(d.attribute, "cuDeviceGetAttribute");
     lib.get(d.retain, "cuDevicePrimaryCtxRetain");
     lib.get(d.release, "cuDevicePrimaryCtxRelease_v2");
     lib.get(d.set_current, "cuCtxSetCurrent");
     lib.get(d.mem_alloc, "cuMemAlloc_v2");
     lib.get(d.mem_free, "cuMemFree_v2");
-    lib.get(d.to_device, "cuMemcpyHtoD_v2");
-    lib.get(d.to_host, "cuMemcpyDtoH_v2");
-    lib.get(d.memset, "cuMemsetD8_v2");
+    lib.get(d.to_device, "cuMemcpyHtoDAsync_v2");
+    lib.get(d.to_host, "cuMemcpyDtoHAsync_v2");
+    lib.get(d.within, "cuMemcpyDtoDAsync_v2");
+    lib.get(d.memset, "cuMemsetD8Async");
     lib.get(d.module_load, "cuModuleLoadData");
     lib.get(d.module_unload, "cuModuleUnload");
     lib.get(d.get_function, "cuModuleGetFunction");
     lib.get(d.set_attribute, "cuFuncSetAttribute");
-    lib.get(d.launch, "cuLaunchKernel");
+    lib.get(d.launch, "cuLaunchKernelEx");
     lib.get(d.stream_create, "cuStreamCreate");
     lib.get(d.stream_destroy, "cuStreamDestroy_v2");
     lib.get(d.stream_synchronise, "cuStreamSynchronize");
+    lib.get(d.stream_wait, "cuStreamWaitEvent");
     lib.get(d.begin_capture, "cuStreamBeginCapture_v2");
     lib.get(d.end_capture, "cuStreamEndCapture");
     lib.get(d.instantiate, "cuGraphInstantiateWithFlags");
@@ -108,185 +118,171 @@ const Driver& driver() {
   return made;
 }
 
-void check(int code, const char* what) {
+constexpr int out_of_memory = 2;
+
+void check(int code, const std::string& what) {
   if (code == 0) return;
   const char* words = nullptr;
   driver().error_string(code, &words);
-  throw Error(Code::device, "", fmt::format("{}: {} (CUDA error {})", what, words ? words : "unknown", code));
+  throw Error(code == out_of_memory ? Code::memory : Code::device, "", fmt::format("{}: {} (CUDA error {})", what, words ? words : "unknown", code));
 }
 
-struct Compiler {
-  int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*);
-  int (*compile)(void*, int, const char* const*);
-  int (*log_size)(void*, std::size_t*);
-  int (*log)(void*, char*);
-  int (*code_size)(void*, std::size_t*);
-  int (*code)(void*, char*);
-  int (*destroy)(void**);
-};
-
-const Library& compiler_library() {
-  static const Library lib([] {
-    std::vector<std::string> names;
-    if (const char* given = std::getenv("TILEWRIGHT_NVRTC")) names.emplace_back(given);
-    std::vector<std::string> folders = {""};
-    for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
-      if (const char* home = std::getenv(variable)) folders.push_back(std::string(home) + "/lib64/");
-    folders.emplace_back("/usr/local/cuda/lib64/");
-    for (const std::string& f : folders)
-      for (const char* n : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) names.push_back(f + n);
-    return names;
-  }());
-  return lib;
-}
-
-const Compiler& compiler() {
-  static const Compiler made = [] {
-    const Library& lib = compiler_library();
-    if (!lib.found()) throw Error(Code::device, "", "no run-time compiler on this machine (libnvrtc.so)", "install CUDA or the nvidia-cuda-nvrtc package, or set TILEWRIGHT_NVRTC");
-    Compiler c{};
-    lib.get(c.create, "nvrtcCreateProgram");
-    lib.get(c.compile, "nvrtcCompileProgram");
-    lib.get(c.log_size, "nvrtcGetProgramLogSize");
-    lib.get(c.log, "nvrtcGetProgramLog");
-    lib.get(c.code_size, "nvrtcGetCUBINSize");
-    lib.get(c.code, "nvrtcGetCUBIN");
-    lib.get(c.destroy, "nvrtcDestroyProgram");
-    return c;
-  }();
-  return made;
-}
-
-// The number in front of `words` in the assembler's report, or -1.
-int number_before(const std::string& log, const std::string& words) {
-  const auto at = log.find(words);
-  if (at == std::string::npos) return -1;
-  auto from = at;
-  while (from > 0 && std::isdigit(static_cast<unsigned char>(log[from - 1]))) --from;
-  return from == at ? -1 : std::atoi(log.substr(from, at - from).c_str());
-}
+// The instructions of an architecture that later ones do not have are asked for where it has any.
+std::string arch_of(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
 
 }  // namespace
 
-bool compiler_found() { return compiler_library().found(); }
-
-Compiled compile(std::string_view source, const std::string& name, const std::string& arch) {
-  const Compiler& c = compiler();
-  void* program = nullptr;
-  if (c.create(&program, std::string(source).c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr) != 0)
-    throw Error(Code::device, name, "the run-time compiler could not be started");
-  const std::string target = "--gpu-architecture=" + arch;
-  const char* options[] = {target.c_str(), "--std=c++17", "--ptxas-options=-v", "--disable-warnings", "--no-cache"};
-  const int failed = c.compile(program, static_cast<int>(std::size(options)), options);
-  Compiled out;
-  std::size_t size = 0;
-  c.log_size(program, &size);
-  out.log.resize(size);
-  c.log(program, out.log.data());
-  if (failed == 0) {
-    c.code_size(program, &size);
-    out.code.resize(size);
-    c.code(program, out.code.data());
-  }
-  c.destroy(&program);
-  if (failed != 0) throw Error(Code::device, name, "the generated kernel does not compile: " + out.log);
-  out.registers = number_before(out.log, " registers");
-  out.stack = number_before(out.log, " bytes stack frame");
-  out.spills = number_before(out.log, " bytes spill stores");
-  return out;
-}
-
 struct Device::State {
   int device = 0;
-  void *context = nullptr, *stream = nullptr;
+  void *context = nullptr, *stream = nullptr, *order = nullptr, *from = nullptr, *to = nullptr;   // the last three are events
   std::vector<Address> memory;
   std::vector<void*> modules;
 };
 
-Device::Device(int ordinal) : state_(std::make_unique<State>()) {
+Device::Device(int ordinal) : state_(std::make_unique<State>()), ordinal_(ordinal) {
   const Driver& d = driver();
+  State& s = *state_;
   check(d.init(0), "the CUDA driver does not start");
   int count = 0;
   check(d.device_count(&count), "no GPU can be counted");
-  if (ordinal >= count) throw Error(Code::device, "", fmt::format("no GPU {}: this machine has {}", ordinal, count), "give --device cuda:N with a smaller N");
-  check(d.device_get(&state_->device, ordinal), "no GPU");
+  if (ordinal < 0 || ordinal >= count)
+    throw Error(Code::device, "", fmt::format("there is no GPU {}: this machine has {}", ordinal, count), count > 0 ? "count from 0: --device cuda:0" : "run with --device cpu");
+  check(d.device_get(&s.device, ordinal), "no GPU");
   char text[256] = {};
-  check(d.device_name(text, sizeof text, state_->device), "the GPU has no name");
-  name_ = text;
-  check(d.retain(&state_->context, state_->device), "no context");
-  check(d.set_current(state_->context), "no context");
-  check(d.stream_create(&state_->stream, 1), "no stream");
+  check(d.device_name(text, sizeof text, s.device), "the GPU has no name");
+  int major = 0, minor = 0;
+  std::size_t memory = 0;
+  check(d.attribute(&major, 75, s.device), "no compute capability");
+  check(d.attribute(&minor, 76, s.device), "no compute capability");
+  check(d.attribute(&facts_.cores, 16, s.device), "no multiprocessor count");
+  check(d.device_memory(&memory, s.device), "no memory size");
+  facts_.name = text, facts_.arch = arch_of(major, minor), facts_.memory = static_cast<std::int64_t>(memory);
+  check(d.retain(&s.context, s.device), "no context on the GPU");
+  use();
+  check(d.stream_create(&s.stream, 1), "no stream");
+  check(d.event_create(&s.order, 2), "no event");              // without a clock
+  check(d.event_create(&s.from, 0), "no event");
+  check(d.event_create(&s.to, 0), "no event");
 }
 
 Device::~Device() {
   const Driver& d = driver();
-  d.set_current(state_->context);
-  for (Address a : state_->memory) d.mem_free(a);
-  for (void* m : state_->modules) d.module_unload(m);
-  d.stream_destroy(state_->stream);
-  d.release(state_->device);
+  State& s = *state_;
+  if (!s.context) return;
+  d.set_current(s.context);
+  if (s.stream) d.stream_synchronise(s.stream);
+  for (Address a : s.memory) d.mem_free(a);
+  for (void* m : s.modules) d.module_unload(m);
+  for (void* e : {s.order, s.from, s.to})
+    if (e) d.event_destroy(e);
+  if (s.stream) d.stream_destroy(s.stream);
+  d.release(s.device);
 }
 
-std::string Device::arch() const {
-  int major = 0, minor = 0;
-  check(driver().attribute(&major, 75, state_->device), "no compute capability");
-  check(driver().attribute(&minor, 76, state_->device), "no compute capability");
-  return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
-}
+void Device::use() const { check(driver().set_current(state_->context), "no context on the GPU"); }
 
 Address Device::allocate(std::size_t bytes) {
   Address a = 0;
-  check(driver().mem_alloc(&a, std::max<std::size_t>(bytes, 16)), fmt::format("{} bytes of device memory", bytes).c_str());
+  check(driver().mem_alloc(&a, std::max<std::size_t>(bytes, 16)), fmt::format("{} bytes of memory on {}", bytes, name()));
   state_->memory.push_back(a);
   return a;
 }
+void Device::release(Address a) {
+  synchronise();
+  driver().mem_free(a);
+  std::erase(state_->memory, a);
+}
 void Device::release_memory() {
+  synchronise();
   for (Address a : state_->memory) driver().mem_free(a);
   state_->memory.clear();
 }
-void Device::upload(Address to, const void* from, std::size_t bytes) { check(driver().to_device(to, from, bytes), "copy to the device"); }
-void Device::download(void* to, Address from, std::size_t bytes) { check(driver().to_host(to, from, bytes), "copy from the device"); }
-void Device::fill(Address a, unsigned char value, std::size_t bytes) { check(driver().memset(a, value, bytes), "fill"); }
+void Device::upload(Address to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(driver().to_device(to, from, bytes, state_->stream), "a copy to the GPU");
+  synchronise();
+}
+void Device::download(void* to, Address from, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(driver().to_host(to, from, bytes, state_->stream), "a copy from the GPU");
+  synchronise();
+}
+void Device::copy(Address to, Address from, std::size_t bytes) {
+  if (bytes > 0) check(driver().within(to, from, bytes, state_->stream), "a copy on the GPU");
+}
+void Device::fill(Address a, unsigned char value, std::size_t bytes) { check(driver().memset(a, value, bytes, state_->stream), "fill"); }
 
-Device::Function Device::load(const Compiled& code, const std::string& entry, std::int64_t scratch) {
+Function Device::load(const Compiled& code, const std::string& entry, std::int64_t scratch) {
   void *module = nullptr, *function = nullptr;
-  check(driver().module_load(&module, code.code.data()), ("module " + entry).c_str());
+  check(driver().module_load(&module, code.code.data()), "the machine code of " + entry);
   state_->modules.push_back(module);
-  check(driver().get_function(&function, module, entry.c_str()), ("kernel " + entry).c_str());
-  if (scratch > 48 * 1024) check(driver().set_attribute(function, 8, static_cast<int>(scratch)), ("shared memory of " + entry).c_str());
+  check(driver().get_function(&function, module, entry.c_str()), "kernel " + entry);
+  if (scratch > 48 * 1024) check(driver().set_attribute(function, 8, static_cast<int>(scratch)), "shared memory of " + entry);
   return function;
 }
 
-void Device::launch(Function f, std::int64_t blocks, int threads, std::int64_t scratch, const std::vector<Address>& arguments) {
+void Device::launch(const Launch& l, const std::vector<Address>& arguments) {
   std::vector<void*> pointers;
   for (const Address& a : arguments) pointers.push_back(const_cast<Address*>(&a));
-  check(driver().launch(f, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(scratch), state_->stream, pointers.data(), nullptr),
-        "launch");
+  LaunchAttribute early;
+  early.value.allowed = 1;
+  const LaunchConfig config{{static_cast<unsigned>(l.blocks), 1, 1}, {static_cast<unsigned>(l.threads), 1, 1}, static_cast<unsigned>(l.scratch), state_->stream, &early, l.early ? 1u : 0u};
+  check(driver().launch(&config, l.function, pointers.data(), nullptr), "a launch");
 }
 
-void Device::synchronise() { check(driver().stream_synchronise(state_->stream), "a kernel failed"); }
+void Device::synchronise() { check(driver().stream_synchronise(state_->stream), "what ran on the GPU failed"); }
 
-void Device::begin_capture() { check(driver().begin_capture(state_->stream, 1), "capture"); }
+void Device::follow(Stream other) {
+  check(driver().event_record(state_->order, other), "the caller's stream");
+  check(driver().stream_wait(state_->stream, state_->order, 0), "the caller's stream");
+}
+void Device::lead(Stream other) {
+  check(driver().event_record(state_->order, state_->stream), "the caller's stream");
+  check(driver().stream_wait(other, state_->order, 0), "the caller's stream");
+}
 
-double Device::end_capture(int repeats) {
+void Device::begin_capture() { check(driver().begin_capture(state_->stream, 1), "recording a graph"); }
+
+Graph Device::end_capture() {
   const Driver& d = driver();
-  void *graph = nullptr, *exec = nullptr, *from = nullptr, *to = nullptr;
-  check(d.end_capture(state_->stream, &graph), "capture");
-  check(d.instantiate(&exec, graph, 0), "graph");
-  check(d.event_create(&from, 0), "event");
-  check(d.event_create(&to, 0), "event");
+  void *graph = nullptr, *exec = nullptr;
+  check(d.end_capture(state_->stream, &graph), "recording a graph");
+  const int code = d.instantiate(&exec, graph, 0);
+  d.graph_destroy(graph);
+  check(code, "making a graph");
+  return exec;
+}
+
+void Device::abandon_capture() noexcept {
+  void* graph = nullptr;
+  if (driver().end_capture(state_->stream, &graph) == 0 && graph) driver().graph_destroy(graph);
+}
+
+void Device::launch(Graph g) { check(driver().graph_launch(g, state_->stream), "launching a graph"); }
+
+void Device::destroy(Graph g) noexcept {
+  if (g) driver().exec_destroy(g);
+}
+
+std::vector<double> Device::times(Graph g, int runs) {
+  constexpr int warm = 3;
+  const Driver& d = driver();
   std::vector<double> list;
-  for (int i = 0; i < repeats + 3; ++i) {
-    check(d.event_record(from, state_->stream), "event");
-    check(d.graph_launch(exec, state_->stream), "graph launch");
-    check(d.event_record(to, state_->stream), "event");
-    check(d.event_synchronise(to), "a kernel failed");
+  for (int i = 0; i < runs + warm; ++i) {
+    check(d.event_record(state_->from, state_->stream), "a clock");
+    launch(g);
+    check(d.event_record(state_->to, state_->stream), "a clock");
+    check(d.event_synchronise(state_->to), "what ran on the GPU failed");
     float ms = 0;
-    check(d.event_elapsed(&ms, from, to), "event");
-    if (i >= 3) list.push_back(ms * 1e-3);
+    check(d.event_elapsed(&ms, state_->from, state_->to), "a clock");
+    if (i >= warm) list.push_back(ms * 1e-3);
   }
+  return list;
+}
+
+double Device::seconds(Graph g, int runs) {
+  std::vector<double> list = times(g, runs);
   std::sort(list.begin(), list.end());
-  d.event_destroy(from), d.event_destroy(to), d.exec_destroy(exec), d.graph_destroy(graph);
   return list[list.size() / 2];
 }
 

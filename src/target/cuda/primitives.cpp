@@ -8,6 +8,14 @@ std::string_view primitives() {
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
 #define TW_DEVICE static __device__ __forceinline__
+// A kernel that was started early: what the kernel in front has written is there behind this; the next one may be started. Every
+// block comes here, so that a kernel that has ended stands behind all in front of it.
+TW_DEVICE void await_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 TW_DEVICE float inf32() { return __int_as_float(0x7f800000); }
 TW_DEVICE float nan32() { return __int_as_float(0x7fffffff); }
 TW_DEVICE double inf64() { return __longlong_as_double(0x7ff0000000000000ll); }

@@ -150,6 +150,8 @@ struct NestText : TensorLeaf {
     out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({}) {{\n", s.threads,
                            s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name, arguments);
     line("extern __shared__ __align__(1024) unsigned char scratch[];");
+    line("await_predecessor();");
+    out.waits = true;
     const Block* body = &nest.body;
     std::vector<const For*> grid;
     while (body->size() == 1 && std::holds_alternative<For>((*body)[0].op) && std::get<For>((*body)[0].op).kind == For::Kind::grid) {

@@ -18,6 +18,7 @@ struct Source {
   std::int64_t blocks = 1;
   int threads = 1;
   std::int64_t scratch = 0;              // bytes of dynamic shared memory
+  bool waits = false;                    // for the kernel in front, by itself: it may be started early
 };
 
 std::string_view primitives();

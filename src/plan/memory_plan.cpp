@@ -1,23 +1,26 @@
+#include "plan/memory_plan.h"
+
 #include <algorithm>
 #include <map>
 
-#include "target/cpu/executor.h"
-
-namespace tilewright::cpu {
+namespace tilewright {
 
 namespace {
 
 struct Life { TensorId tensor; std::int64_t bytes; int first, last; };
 
+std::int64_t bytes_of_tensor(const Tensor& t) {
+  auto n = static_cast<std::int64_t>(bytes_of(t.dtype));
+  for (const Size& d : t.dims) n = checked_mul(n, d.constant());
+  return n;
+}
+
 std::vector<Life> lifetimes(const Plan& plan) {
   const Program& p = *plan.program;
   std::map<TensorId, Life> lives;
   auto touch = [&](TensorId t, int step) {
-    const Tensor& tensor = p.tensor(t);
-    if (tensor.kind != Kind::intermediate) return;
-    std::int64_t n = static_cast<std::int64_t>(bytes_of(tensor.dtype));
-    for (const Size& d : tensor.dims) n = checked_mul(n, d.constant());
-    const auto [it, isnew] = lives.try_emplace(t, Life{t, n, step, step});
+    if (p.tensor(t).kind != Kind::intermediate) return;
+    const auto [it, isnew] = lives.try_emplace(t, Life{t, bytes_of_tensor(p.tensor(t)), step, step});
     it->second.last = step;
   };
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
@@ -44,7 +47,7 @@ std::vector<Life> lifetimes(const Plan& plan) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Plan& plan) {
+MemoryPlan plan_memory(const Plan& plan, std::int64_t granule) {
   MemoryPlan out;
   out.offset.assign(plan.program->tensors.size(), -1);
   std::vector<std::pair<Life, std::int64_t>> placed;
@@ -56,7 +59,7 @@ MemoryPlan plan_memory(const Plan& plan) {
     std::int64_t at = 0;
     for (const auto& [from, to] : taken) {
       if (from >= at + life.bytes) break;
-      at = std::max(at, (to + 127) / 64 * 64);      // a line between, for loads that run over an end
+      at = std::max(at, (to + 2 * granule - 1) / granule * granule);      // room between, for loads that run over an end
     }
     placed.emplace_back(life, at);
     out.offset[static_cast<std::size_t>(life.tensor)] = at;
@@ -65,4 +68,14 @@ MemoryPlan plan_memory(const Plan& plan) {
   return out;
 }
 
-}  // namespace tilewright::cpu
+MemoryPlan apart(MemoryPlan shared, const Program& p, std::int64_t granule) {
+  shared.bytes = 0;
+  for (std::size_t t = 0; t < shared.offset.size(); ++t) {
+    if (shared.offset[t] < 0) continue;
+    shared.offset[t] = shared.bytes;
+    shared.bytes = checked_add(shared.bytes, ceil_div_i64(checked_add(bytes_of_tensor(p.tensors[t]), granule), granule) * granule);
+  }
+  return shared;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,176 @@
+#include "target/cuda/build.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "plan/choose.h"
+#include "target/cuda/kernel_cache.h"
+
+namespace tilewright::cuda {
+
+namespace {
+
+constexpr std::size_t most_tried = 40;   // schedules of one region, by prediction
+
+// A region's tensors in the order in which its statements name them.
+std::vector<TensorId> tensors_of(const Program& p, const Region& r) {
+  std::vector<TensorId> list;
+  for (StatementId id : r.statements) {
+    list.push_back(p.statement(id)->out);
+    for_each_access(*p.statement(id), [&](const Access& a) { list.push_back(a.tensor); });
+  }
+  return list;
+}
+
+TensorId moved(TensorId t, const std::vector<TensorId>& from, const std::vector<TensorId>& to) {
+  return to[static_cast<std::size_t>(std::find(from.begin(), from.end(), t) - from.begin())];
+}
+
+bool empty(const Region& r) {
+  return std::any_of(r.axes.begin(), r.axes.end(), [](const Size& e) { return e == Size(0); });
+}
+
+// Whether a planner has already said how blocks and threads share the work.
+bool has_blocks(const Schedule& s) { return !s.leaves.empty() || !s.values.empty(); }
+
+struct Builder {
+  const Plan& plan;
+  const std::string& arch;
+  const BuildOptions& o;
+  const std::string compiler;            // its version
+  std::atomic<std::size_t> cached{0};
+  std::atomic<bool> not_kept{false};
+
+  const Program& p() const { return *plan.program; }
+
+  // Why a schedule of a region cannot be printed goes to `why`.
+  bool print(const PlannedKernel& kernel, const Schedule& s, BuiltKernel& out) const {
+    const Nest nest = specialise(p(), expand(p(), *kernel.region, s, kernel.name));
+    auto source = source_of(program_of(p(), nest), region_of(*kernel.region, nest), s, nest, plan.layouts);
+    if (!source) {
+      if (out.why.empty()) out.why = source.reason();
+      return false;
+    }
+    out.source = std::move(*source);
+    out.schedule = s;
+    return true;
+  }
+
+  bool printed(const PlannedKernel& kernel, BuiltKernel& out) const {
+    const Region& r = *kernel.region;
+    if (has_blocks(kernel.schedule) && print(kernel, kernel.schedule, out)) {
+      out.predicted = kernel.cost.seconds;
+      return true;
+    }
+    const auto choices = block_choices(p(), r, plan.machine, plan.layouts);
+    for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
+      if (print(kernel, choices[i].schedule, out)) {
+        out.predicted = choices[i].seconds;
+        return true;
+      }
+    Schedule whole;                      // one block
+    whole.threads = 256;
+    return print(kernel, whole, out);
+  }
+
+  BuiltKernel made(const PlannedKernel& kernel) {
+    BuiltKernel out;
+    out.schedule = kernel.schedule;
+    if (empty(*kernel.region)) {
+      out.why = "an axis has no points";
+      return out;
+    }
+    // A mistake of the planner or the printer costs the GPU one kernel, not the model: the CPU runs it, and `why` tells.
+    try {
+      if (printed(kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel, out.source));
+    } catch (const Error& e) {
+      if (e.code != Code::internal) throw;
+      out.why = e.message;
+    }
+    return out;
+  }
+
+  Compiled code_of(const PlannedKernel& kernel, const Source& source) {
+    const std::string text = std::string(primitives()) + source.text, key = cache_key(text, arch, compiler);
+    if (auto known = read_cached(o.cache, key)) {
+      ++cached;
+      return std::move(*known);
+    }
+    if (!o.compile)
+      throw Error(Code::device, kernel.name, "the kernel is not in the cache, and TILEWRIGHT_JIT=off forbids compiling", "run once without it, or set TILEWRIGHT_CACHE_DIR");
+    Compiled k = compile(text, source.name, arch);   // without a compiler: Error(device)
+    k.log.clear();
+    if (!o.cache.empty() && !write_cached(o.cache, key, k)) not_kept = true;
+    return k;
+  }
+};
+
+// Runs work(0..n-1) on so many threads; the first failure is thrown after all have ended.
+template <class F> void side_by_side(std::size_t n, int threads, F&& work) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failed;
+  std::mutex failing;
+  auto run = [&] {
+    for (std::size_t i = next++; i < n; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(failing);
+        if (!failed) failed = std::current_exception();
+        next = n;
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < threads && static_cast<std::size_t>(t) < n; ++t) others.emplace_back(run);
+  run();
+  for (std::thread& t : others) t.join();
+  if (failed) std::rethrow_exception(failed);
+}
+
+}  // namespace
+
+Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Program& p = *plan.program;
+  Built out;
+  out.kernels.resize(plan.kernels.size());
+  std::map<std::string, std::size_t> first;            // kernel that stands for all of its signature
+  std::vector<std::size_t> distinct, same(plan.kernels.size());
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const PlannedKernel& kernel = plan.kernels[k];
+    if (!kernel.region) {
+      out.kernels[k].why = "an opaque node";
+      continue;
+    }
+    const auto [at, fresh] = first.emplace(text(*kernel.region, kernel.schedule) + signature(p, *kernel.region, plan.layouts), k);
+    same[k] = at->second;
+    if (fresh) distinct.push_back(k);
+  }
+  Builder builder{plan, arch, o, compiler_found() ? compiler_version() : "none"};
+  side_by_side(distinct.size(), o.threads, [&](std::size_t i) { out.kernels[distinct[i]] = builder.made(plan.kernels[distinct[i]]); });
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    if (!plan.kernels[k].region || same[k] == k) continue;
+    const Region &from = *plan.kernels[same[k]].region, &to = *plan.kernels[k].region;
+    const auto old = tensors_of(p, from), own = tensors_of(p, to);
+    out.kernels[k] = out.kernels[same[k]];
+    out.kernels[k].source.text.clear();
+    for (TensorId& t : out.kernels[k].source.arguments) t = moved(t, old, own);
+    for (ValueAt& v : out.kernels[k].schedule.values) v.tensor = moved(v.tensor, old, own);
+    for (LeafAt& l : out.kernels[k].schedule.leaves) l.statement = to.statements[static_cast<std::size_t>(from.position(l.statement))];
+  }
+  out.distinct = distinct.size();
+  out.cached = builder.cached;
+  if (builder.not_kept) out.warning = fmt::format("compiled kernels cannot be kept in {}", o.cache);
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return out;
+}
+
+}  // namespace tilewright::cuda
