@@ -14,6 +14,7 @@ struct LeafShape : Copies {
     std::vector<std::int64_t> tile, threads;         // vector leaf, one a parallel axis
     std::int64_t elements = 1, items = 1, rounds = 1;
     std::int64_t products = 1;                       // of the innermost reduced axis that are fetched together
+    int lanes = 1;                                   // threads that share a box's reduced points
     std::int64_t beside = 1;                         // points of the innermost axis that lie side by side; the next ones belong to other threads
 
     // A thread's points along an axis are pieces; pieces of all threads alternate, so that neighbouring threads touch neighbouring pieces.
@@ -75,7 +76,8 @@ struct LeafShape : Copies {
       leaf.elements *= leaf.tile.back();
       leaf.items *= leaf.threads.back();
     }
-    leaf.rounds = ceil_div_i64(leaf.items, s.threads);
+    if (leaf.at) leaf.lanes = leaf.at->lanes;
+    leaf.rounds = ceil_div_i64(leaf.items * leaf.lanes, s.threads);
     if (leaf.parallel.empty()) return leaf;
     const std::int64_t wide = 16 / static_cast<std::int64_t>(bytes_of(p.tensor(final.out).dtype)), all = leaf.tile.back();
     const bool whole = leaf.threads.back() * all == points.full[static_cast<std::size_t>(leaf.parallel.back())];

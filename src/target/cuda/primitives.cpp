@@ -47,6 +47,13 @@ TW_DEVICE float floor_mod(float a, float b) { float r = fmodf(a, b); return r !=
 TW_DEVICE int shift_left(int a, int b) { return b < 32 ? a << b : 0; }
 TW_DEVICE int shift_right(int a, int b) { return b < 32 ? a >> b : a >> 31; }
 
+// The value of the thread whose number differs by that bit, of `lanes` neighbours that all take part.
+template <int lanes, class T> TW_DEVICE T from_lane(T x, int other) {
+  const unsigned mask = lanes == 32 ? 0xffffffffu : ((1u << lanes % 32) - 1) << (threadIdx.x % 32 / lanes * lanes);
+  return __shfl_xor_sync(mask, x, other);
+}
+template <int lanes> TW_DEVICE bool from_lane(bool x, int other) { return from_lane<lanes>(int(x), other); }
+
 TW_DEVICE unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 // 4, 8 or 16 bytes of global memory into scratch; only the first `live` are read, zeros follow.
 template <int bytes> TW_DEVICE void copy_async(void* to, const void* from, int live = bytes) {
