@@ -100,17 +100,24 @@ struct Pricer {
   // How often a block comes by a statement's points: a reduction over the streamed axis sees each of them in every iteration.
   double iterations_around(std::size_t i) const { return b.facts[i].contraction ? 1 : iterations(); }
 
+  // Whether a statement's accumulators live across a loop.
+  bool is_streamed(std::size_t i) const {
+    for (const AxisStep& step : b.s.steps)
+      for (AxisId a : statement(i).reduced)
+        if (step.how == AxisStep::How::stream && plain_axis(b.r.image[i][static_cast<std::size_t>(a)]) == step.axis) return true;
+    return false;
+  }
   // Of a thread: accumulators that live across the stream, and what the hungriest leaf needs beside them.
   std::int64_t registers() const {
     std::int64_t held = 0, most = 0;
     for (std::size_t i = 0; i < b.r.statements.size(); ++i) {
       const LeafAt* l = leaf(i);
       if (!l) continue;
-      const bool streamed = i + 1 >= b.s.leaves.size();
+      const bool streamed = is_streamed(i);
       std::int64_t points = l->tensor ? l->rows * l->columns / 32 : 1, fetched = l->tensor && !l->group ? (l->rows + l->columns) / 2 : 0;
       for (std::int64_t t : l->tile) points *= t;
       if (!l->tensor) fetched = 28 + points / 4;
-      if (l->tensor || streamed) held += points, most = std::max(most, fetched);
+      if (streamed) held += points, most = std::max(most, fetched);
       else most = std::max(most, points + fetched);
     }
     return std::min<std::int64_t>(held + most + 40, b.m.core.thread_registers);

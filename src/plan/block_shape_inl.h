@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "plan/block_price.h"
 
@@ -17,6 +18,9 @@ struct BlockShape {
   const Region& r;
   const Machine& m;
   const std::vector<DimOrder>& layouts;
+  std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
+  const Statement& statement(std::size_t i) const { return *p.statement(r.statements[i]); }
+
   std::vector<StatementFacts> facts = facts_of(p, r);
   Boundary bound = boundary(p, r);
   // By the axes of the steps: whether they may be cut so, what it costs at any sizes, and which boxes are moved and made.
@@ -37,14 +41,58 @@ struct BlockShape {
     }
     return *known;
   }
+  // ---- which statements are one leaf
+
+  std::set<RegionAxis> points_of(std::size_t i) const {
+    std::set<RegionAxis> list;
+    for (AxisId a : parallel_axes(statement(i)))
+      if (const auto x = plain_axis(r.image[i][static_cast<std::size_t>(a)]); x && extent(*x) > 1) list.insert(*x);
+    return list;
+  }
+  // The first statement of the leaf that each one is in: maps at the points of the statement before them go with it.
+  std::vector<std::size_t> leaf_starts() const {
+    std::vector<std::size_t> starts;
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      const bool goes_on = i > 0 && statement(i).reduced.empty() && points_of(i) == points_of(starts[i - 1]) && !reads_outside(i, starts[i - 1]);
+      starts.push_back(goes_on ? starts[i - 1] : i);
+    }
+    return starts;
+  }
+  // Whether a map reads what its leaf makes at another point.
+  bool reads_outside(std::size_t i, std::size_t from) const {
+    bool outside = false;
+    for_each_access(statement(i), [&](const Access& a) {
+      for (std::size_t j = from; j < i; ++j) {
+        if (statement(j).out != a.tensor) continue;
+        outside |= a.otherwise != nullptr;
+        for (std::size_t d = 0; d < a.at.size(); ++d)
+          outside |= !(substitute(p, a.at[d], r.image[i]) == substitute(p, statement(j).at[d], r.image[j]));
+      }
+    });
+    return outside;
+  }
+
+  std::vector<std::size_t> first = leaf_starts();
+  // What one leaf makes for another: it needs a place.
+  std::vector<TensorId> handed_on = made_for_others();
+  std::vector<TensorId> made_for_others() const {
+    std::vector<TensorId> list;
+    for (std::size_t i = 0; i < r.statements.size(); ++i)
+      for (std::size_t j = i + 1; j < r.statements.size(); ++j)
+        for_each_access(statement(j), [&](const Access& a) {
+          if (a.tensor == statement(i).out && first[j] != first[i] && !std::count(list.begin(), list.end(), a.tensor)) list.push_back(a.tensor);
+        });
+    return list;
+  }
+
+  // ---- costs, by the order of the steps
+
   Cost cost_of(const Schedule& s) const {
     std::vector<std::int64_t> sizes;
     for (const AxisStep& step : s.steps) sizes.push_back(step.size);
     return order_of(s).model.at(sizes);
   }
 
-  std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
-  const Statement& statement(std::size_t i) const { return *p.statement(r.statements[i]); }
   RegionAxis region_axis(std::size_t i, AxisId a) const {
     const auto plain = plain_axis(r.image[i][static_cast<std::size_t>(a)]);
     return plain ? *plain : -1;
@@ -105,20 +153,64 @@ struct BlockShape {
     return total;
   }
 
+  // Which operands of a contraction take the tensor path, as warps of 16 x 8 fragments.
+  std::optional<LeafAt> tensor_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, int warps) const {
+    if (columns % 16) return std::nullopt;
+    LeafAt best;
+    double least = INFINITY;
+    for (int n = 1; n <= warps; n *= 2) {
+      if (columns % (16 * n)) continue;
+      LeafAt leaf{r.statements[i], true, false, {}, warps / n, n, 0, static_cast<int>(columns / n)};
+      leaf.rows = static_cast<int>(ceil_div_i64(ceil_div_i64(rows, leaf.warps_m), 16) * 16);
+      if (leaf.rows * leaf.columns > 64 * 64) continue;                       // accumulators of a thread: 128 registers
+      const double reads = 1.0 / leaf.rows + 1.0 / leaf.columns;              // scratch read a multiply-add
+      const double waste = static_cast<double>(leaf.rows * leaf.warps_m) / static_cast<double>(rows);
+      if (reads * waste < least) least = reads * waste, best = leaf;
+    }
+    if (std::isinf(least)) return std::nullopt;
+    return best;
+  }
+
+  // Of a contraction whose products are all in the tile: operands in scratch, the first along its products.
+  std::optional<LeafAt> whole_tensor_leaf(const Schedule& s, std::size_t i) const {
+    const auto& c = facts[i].contraction;
+    if (!c || !warp_unit(m, p.tensor(c->a->tensor).dtype) || p.tensor(c->a->tensor).dtype != p.tensor(c->b->tensor).dtype) return std::nullopt;
+    const auto along = [&](const Access& x) {
+      const DimOrder& order = layouts[static_cast<std::size_t>(x.tensor)];
+      const auto axis = order.empty() ? std::nullopt : plain_axis(x.at[static_cast<std::size_t>(order.back())]);
+      return axis ? *axis : -1;
+    };
+    for (const Access* x : {c->a, c->b})
+      if (std::none_of(s.values.begin(), s.values.end(), [&](const ValueAt& v) { return v.tensor == x->tensor && v.stages == 1; })) return std::nullopt;
+    const auto full = full_ranges(s, i);
+    const auto of = [&](AxisId a) { return full[static_cast<std::size_t>(a)]; };
+    const AxisId k = along(*c->a);
+    if (!std::count(c->k.begin(), c->k.end(), k) || of(k) % 8) return std::nullopt;
+    if (along(*c->b) != k && (c->n.size() != 1 || along(*c->b) != c->n[0])) return std::nullopt;
+    std::int64_t rows = 1, columns = 1;
+    for (AxisId a : c->m) rows *= of(a);
+    for (AxisId a : c->n) columns *= of(a);
+    for (AxisId a : c->batch)
+      if (of(a) != 1) return std::nullopt;
+    return tensor_leaf(i, rows, columns, s.threads / 32);
+  }
+
   static std::int64_t divisor(std::int64_t n, std::int64_t most) {
     for (std::int64_t d = std::min(n, most); d > 1; --d)
       if (n % d == 0) return d;
     return 1;
   }
-  // Extents of a statement's parallel axes in a full tile.
-  std::vector<std::int64_t> full_tile(const Schedule& s, std::size_t i) const {
+  // Extents of a statement's axes in a full tile; and of its parallel ones alone.
+  std::vector<std::int64_t> full_ranges(const Schedule& s, std::size_t i) const {
     std::vector<std::int64_t> list, v(2 * s.steps.size() + 2, 0);
     for (std::size_t k = 0; k < s.steps.size(); ++k) v[2 * k + 1] = std::min(s.steps[k].size, extent(s.steps[k].axis));
-    const auto& spans = order_of(s).ranges[i];
-    for (AxisId a : facts[i].parallel) {
-      const Span& span = spans[static_cast<std::size_t>(a)];
-      list.push_back(std::min(span.high.at(v.data()) - span.low.at(v.data()), statement(i).axes[static_cast<std::size_t>(a)].constant()));
-    }
+    for (const Span& span : order_of(s).ranges[i]) list.push_back(span.high.at(v.data()) - span.low.at(v.data()));
+    return list;
+  }
+  std::vector<std::int64_t> full_tile(const Schedule& s, std::size_t i) const {
+    const auto all = full_ranges(s, i);
+    std::vector<std::int64_t> list;
+    for (AxisId a : facts[i].parallel) list.push_back(all[static_cast<std::size_t>(a)]);
     return list;
   }
 

@@ -17,24 +17,6 @@ struct BlockChooser : BlockShape {
     return std::nullopt;
   }
 
-  // Which operands of a contraction take the tensor path, as warps of 16 x 8 fragments.
-  std::optional<LeafAt> tensor_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, int warps) const {
-    if (columns % 16) return std::nullopt;
-    LeafAt best;
-    double least = INFINITY;
-    for (int n = 1; n <= warps; n *= 2) {
-      if (columns % (16 * n)) continue;
-      LeafAt leaf{r.statements[i], true, false, {}, warps / n, n, 0, static_cast<int>(columns / n)};
-      leaf.rows = static_cast<int>(ceil_div_i64(ceil_div_i64(rows, leaf.warps_m), 16) * 16);
-      if (leaf.rows * leaf.columns > 64 * 64) continue;                       // accumulators of a thread: 128 registers
-      const double reads = 1.0 / leaf.rows + 1.0 / leaf.columns;              // scratch read a multiply-add
-      const double waste = static_cast<double>(leaf.rows * leaf.warps_m) / static_cast<double>(rows);
-      if (reads * waste < least) least = reads * waste, best = leaf;
-    }
-    if (std::isinf(least)) return std::nullopt;
-    return best;
-  }
-
   // Operands that several points share, and what one leaf makes for another, live in scratch.
   void place_values(Schedule& s, std::size_t last) const {
     const Boundary& b = bound;
@@ -44,7 +26,6 @@ struct BlockChooser : BlockShape {
       for (const ValueAt& v : s.values)
         if (v.tensor == t) return;
       const DimOrder& order = layouts[static_cast<std::size_t>(t)];
-      if (order.empty()) return;
       const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype));
       const bool made = !std::count(b.inputs.begin(), b.inputs.end(), t);
       s.values.push_back({t, LevelRole::scratch, order, order.size() < 2 || by_rows ? 0 : (made || row_a_thread || width == 2 ? 16 : 32) / width});
@@ -60,15 +41,9 @@ struct BlockChooser : BlockShape {
     for (std::size_t i = 0; i < last; ++i)
       for_each_access(statement(i), [&](const Access& a) {
         const bool affine = std::all_of(a.at.begin(), a.at.end(), [](const Index& x) { return is_affine(x); });
-        if (affine && std::count(b.inputs.begin(), b.inputs.end(), a.tensor)) place(a.tensor, true);
+        if (affine && std::count(b.inputs.begin(), b.inputs.end(), a.tensor)) place(a.tensor, !facts[i].contraction);
       });
-    for (std::size_t i = 0; i < r.statements.size(); ++i)
-      for (std::size_t j = i + 1; j < r.statements.size(); ++j) {
-        if (statement(j).reduced.empty()) continue;
-        for_each_access(statement(j), [&](const Access& a) {
-          if (a.tensor == statement(i).out) place(a.tensor);
-        });
-      }
+    for (TensorId t : handed_on) place(t);
   }
   // What is brought in by each iteration of the stream has several stages.
   void stage(Schedule& s, int stages) const {
@@ -115,8 +90,11 @@ struct BlockChooser : BlockShape {
     for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 8, 1}, Limits{4, 4, 2}, Limits{4, 4, 1}, Limits{8, 2, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}, Limits{2, 4, 4}, Limits{2, 7, 2}, Limits{4, 4, 4}}) {
       std::vector<LeafAt> all;
       if (tensor) all.push_back(*tensor);
-      for (std::size_t i = 0; i < r.statements.size(); ++i)
-        if (!statement(i).reduced.empty() && !(tensor && i == last)) all.push_back(vector_leaf(s, i, most));
+      for (std::size_t i = 0; i < r.statements.size(); ++i) {
+        if (statement(i).reduced.empty() || (tensor && i == last)) continue;
+        const auto own = i == last ? std::nullopt : whole_tensor_leaf(s, i);
+        all.push_back(own ? *own : vector_leaf(s, i, most));
+      }
       const bool known = std::any_of(list.begin(), list.end(), [&](const std::vector<LeafAt>& other) {
         return std::equal(other.begin(), other.end(), all.begin(), all.end(), [](const LeafAt& x, const LeafAt& y) { return x.tile == y.tile; });
       });
@@ -148,7 +126,7 @@ struct BlockChooser : BlockShape {
     }
     for (RegionAxis a : columns) cuts.push_back({a, powers(extent(a), 16, 256)});
     std::vector<BlockChoice> found;
-    for (std::int64_t chunk : {16, 32, 64}) {
+    for (std::int64_t chunk : {16, 32, 64, 128, 256}) {
       for (int threads : {128, 256}) try_all(cuts, 0, {}, products, chunk, threads, *last, rows, columns, found);
       if (chunk >= extent(products)) break;                                     // the larger ones are the same
     }
@@ -182,10 +160,10 @@ struct BlockChooser : BlockShape {
       return n;
     };
     const std::int64_t height = tile(rows), width = tile(columns);
-    if (height * width > 128 * threads) return;                               // accumulators of a thread
+    if (height * width > (chunk > 64 ? 8 : 128) * threads) return;            // accumulators of a thread; long chunks are for small tiles
     const DType type = p.tensor(facts[last].contraction->a->tensor).dtype;
     std::optional<LeafAt> tensor;
-    if (warp_unit(m, type) && std::min(chunk, extent(products)) % 16 == 0) tensor = tensor_leaf(last, height, width, threads / 32);
+    if (warp_unit(m, type) && std::min(chunk, extent(products)) % 8 == 0) tensor = tensor_leaf(last, height, width, threads / 32);
     if (!tensor && height * width > 64 * threads) return;
     place_values(s, last);
     if (const auto group = group_leaf(last, height, width, chunk, threads)) {

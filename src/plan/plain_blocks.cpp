@@ -1,5 +1,3 @@
-#include <set>
-
 #include "plan/block_shape_inl.h"
 
 namespace tilewright {
@@ -95,52 +93,24 @@ struct PlainChooser : BlockShape {
     return n;
   }
 
-  // ---- which statements are one leaf
-
-  std::set<RegionAxis> points_of(std::size_t i) const {
-    std::set<RegionAxis> list;
-    for (AxisId a : parallel_axes(statement(i)))
-      if (const auto x = plain_axis(r.image[i][static_cast<std::size_t>(a)]); x && extent(*x) > 1) list.insert(*x);
-    return list;
-  }
-  // The first statement of the leaf that each one is in: maps at the points of the statement before them go with it.
-  std::vector<std::size_t> leaf_starts() const {
-    std::vector<std::size_t> first;
-    for (std::size_t i = 0; i < r.statements.size(); ++i) {
-      const bool goes_on = i > 0 && statement(i).reduced.empty() && points_of(i) == points_of(first[i - 1]) && !reads_outside(i, first[i - 1]);
-      first.push_back(goes_on ? first[i - 1] : i);
-    }
-    return first;
-  }
-  // Whether a map reads what its leaf makes at another point.
-  bool reads_outside(std::size_t i, std::size_t from) const {
-    bool outside = false;
-    for_each_access(statement(i), [&](const Access& a) {
-      for (std::size_t j = from; j < i; ++j) {
-        if (statement(j).out != a.tensor) continue;
-        outside |= a.otherwise != nullptr;
-        for (std::size_t d = 0; d < a.at.size(); ++d)
-          outside |= !(substitute(p, a.at[d], r.image[i]) == substitute(p, statement(j).at[d], r.image[j]));
-      }
-    });
-    return outside;
-  }
+  // ---- where values are
 
   // What one leaf makes for another lies in scratch; so do windows' operands, and inputs that are read more than once or turned.
   void place_values(Schedule& s, bool inputs, RegionAxis other) const {
-    const auto first = leaf_starts();
     auto place = [&](TensorId t) {
       for (const ValueAt& v : s.values)
         if (v.tensor == t) return;
-      const DimOrder& order = layouts[static_cast<std::size_t>(t)];
-      if (!order.empty()) s.values.push_back({t, LevelRole::scratch, order});
+      // Rows that tensor instructions read stand apart, so that they do not meet in the same banks.
+      bool fragments = false;
+      for (const StatementFacts& f : facts) fragments |= f.contraction && (f.contraction->a->tensor == t || f.contraction->b->tensor == t);
+      const std::int64_t pad = fragments && width_of(t) == 2 && p.tensor(t).dims.size() > 1 ? 8 : 0;
+      s.values.push_back({t, LevelRole::scratch, layouts[static_cast<std::size_t>(t)], pad});
     };
-    for (std::size_t i = 0; i < r.statements.size(); ++i)
-      for (std::size_t j = i + 1; j < r.statements.size(); ++j)
-        for_each_access(statement(j), [&](const Access& a) {
-          if (a.tensor == statement(i).out && first[j] != first[i] && !p.tensor(a.tensor).dims.empty()) place(a.tensor);
-        });
+    for (TensorId t : handed_on) place(t);
     if (!inputs) return;
+    for (const StatementFacts& f : facts)
+      if (f.contraction)
+        for (const Access* a : {f.contraction->a, f.contraction->b}) place(a->tensor);
     std::map<TensorId, std::set<std::size_t>> readers;
     for (std::size_t i = 0; i < r.statements.size(); ++i)
       for_each_access(statement(i), [&](const Access& a) {
@@ -172,9 +142,12 @@ struct PlainChooser : BlockShape {
   }
   std::vector<LeafAt> leaves(const Schedule& s, const Limits& most) const {
     std::vector<LeafAt> list;
-    const auto first = leaf_starts();
     for (std::size_t i = 0; i < r.statements.size(); ++i) {
       if (first[i] != i) continue;
+      if (const auto tensor = whole_tensor_leaf(s, i)) {
+        list.push_back(*tensor);
+        continue;
+      }
       LeafAt leaf = vector_leaf(s, i, most);
       leaf.lanes = lanes_of(s, i, leaf);
       list.push_back(std::move(leaf));
@@ -184,36 +157,32 @@ struct PlainChooser : BlockShape {
 
   // ---- prices
 
-  void offer(Schedule s, RegionAxis other, std::vector<BlockChoice>& found) const {
-    for (bool inputs : {true, false}) {
-      s.values.clear();
-      place_values(s, inputs, other);
-      const std::int64_t scratch = scratch_bytes(s);
-      if (scratch > m.core.block_scratch) continue;
-      const Cost moved = cost_of(s);
-      std::vector<std::vector<LeafAt>> known;
-      for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 2, 1}, Limits{4, 4, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}, Limits{1, 1, 1}}) {
-        s.leaves = leaves(s, most);
-        const bool again = std::any_of(known.begin(), known.end(), [&](const std::vector<LeafAt>& l) {
-          return std::equal(l.begin(), l.end(), s.leaves.begin(), s.leaves.end(), [](const LeafAt& x, const LeafAt& y) { return x.tile == y.tile; });
-        });
-        if (again) continue;
-        known.push_back(s.leaves);
-        const int most_resident = resident_blocks({p, r, s, m, facts, moved, scratch});
-        for (s.resident = most_resident; s.resident > 0; s.resident /= 2) found.push_back({s, block_seconds({p, r, s, m, facts, moved, scratch})});
-      }
-      return;
+  void offer(Schedule s, RegionAxis other, bool inputs, std::vector<BlockChoice>& found) const {
+    place_values(s, inputs, other);
+    const std::int64_t scratch = scratch_bytes(s);
+    if (scratch > m.core.block_scratch) return;
+    const Cost moved = cost_of(s);
+    std::vector<std::vector<LeafAt>> known;
+    for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 2, 1}, Limits{4, 4, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}, Limits{1, 1, 1}}) {
+      s.leaves = leaves(s, most);
+      const bool again = std::any_of(known.begin(), known.end(), [&](const std::vector<LeafAt>& l) {
+        return std::equal(l.begin(), l.end(), s.leaves.begin(), s.leaves.end(), [](const LeafAt& x, const LeafAt& y) { return x.tile == y.tile; });
+      });
+      if (again) continue;
+      known.push_back(s.leaves);
+      const int most_resident = resident_blocks({p, r, s, m, facts, moved, scratch});
+      for (s.resident = most_resident; s.resident > 0; s.resident /= 2) found.push_back({s, block_seconds({p, r, s, m, facts, moved, scratch})});
     }
   }
-  void try_all(const std::vector<Cut>& cuts, std::size_t at, Schedule s, RegionAxis other, std::vector<BlockChoice>& found) const {
+  void try_all(const std::vector<Cut>& cuts, std::size_t at, Schedule s, RegionAxis other, bool inputs, std::vector<BlockChoice>& found) const {
     if (at == cuts.size()) {
-      if (order_of(s).legal) offer(std::move(s), other, found);
+      if (order_of(s).legal) offer(std::move(s), other, inputs, found);
       return;
     }
     for (std::int64_t size : cuts[at].sizes) {
       Schedule more = s;
       if (size < extent(cuts[at].axis)) more.steps.push_back({AxisStep::How::tile, cuts[at].axis, size});
-      try_all(cuts, at + 1, std::move(more), other, found);
+      try_all(cuts, at + 1, std::move(more), other, inputs, found);
     }
   }
 
@@ -221,11 +190,14 @@ struct PlainChooser : BlockShape {
     std::vector<BlockChoice> found;
     if (std::count(r.axes.begin(), r.axes.end(), Size(0))) return found;
     const auto list = axes();
-    for (int threads : {128, 256}) {
-      Schedule s;
-      s.threads = threads;
-      for (const auto& cuts : ways(list, threads)) try_all(cuts, 0, s, turned(list), found);
-    }
+    // Operands stay where they are only if no schedule has room for them.
+    for (bool inputs : {true, false})
+      for (int threads : {128, 256}) {
+        if (!inputs && threads == 128 && !found.empty()) break;
+        Schedule s;
+        s.threads = threads;
+        for (const auto& cuts : ways(list, threads)) try_all(cuts, 0, s, turned(list), inputs, found);
+      }
     auto picoseconds = [](const BlockChoice& choice) { return std::llround(choice.seconds * 1e12); };
     std::stable_sort(found.begin(), found.end(), [&](const BlockChoice& a, const BlockChoice& b) { return picoseconds(a) < picoseconds(b); });
     return found;

@@ -117,7 +117,7 @@ struct KernelText {
         w.pointer = "s_" + tensor(b.tensor);
         w.stride = scratch_strides(b);
         for (const Span& span : b.box) w.low.push_back(affine(span.low));
-        w.filled = b.outside.has_value();
+        w.filled = b.outside.has_value() && (!b.inner || *b.outside == 0);      // what is made here is 0 outside
         const auto outermost = static_cast<std::size_t>(b.at->order.empty() ? 0 : b.at->order[0]);
         std::int64_t elements = b.extent.empty() ? 1 : b.extent[outermost] * w.stride[outermost];
         if (b.at->swizzled) {

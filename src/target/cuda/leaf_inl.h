@@ -25,9 +25,20 @@ struct LeafShape : Copies {
   };
 
   std::string axis(const Points& points, RegionAxis a) const { return "a" + std::to_string(a) + "_" + c_name(points.region.names[static_cast<std::size_t>(a)]); }
-  std::string low(const Points& points, RegionAxis a) const {
+  // Where an axis begins in a tile. What is made for later readers is made with its border too, which begins before the tensor does.
+  std::string low(const Points& points, RegionAxis a) const { return affine(points.spans[static_cast<std::size_t>(a)].low); }
+  // The condition under which a named axis exists; empty where that is certain.
+  std::string exists(const Points& points, RegionAxis a) const {
     const Span& span = points.spans[static_cast<std::size_t>(a)];
-    return span.low.terms.empty() ? std::to_string(std::max<std::int64_t>(span.low.offset, 0)) : fmt::format("max({}, 0)", affine(span.low));
+    if (always_inside(span, points.extent[static_cast<std::size_t>(a)])) return {};
+    return fmt::format("{}{} < {}", range(span.low).first < 0 ? axis(points, a) + " >= 0 && " : "", axis(points, a), high(points, a));
+  }
+  // The points of a group; where they reach over the tensor's border, a full tile is as wide as its box.
+  Points points_of(const std::vector<StatementId>& group) const {
+    Points points = *common_points(p, nest, group);
+    for (std::size_t a = 0; a < points.spans.size(); ++a)
+      if (range(points.spans[a].low).first < 0 || range(points.spans[a].high).second > points.extent[a]) points.full[a] = full_extent(nest, points.spans[a]);
+    return points;
   }
   std::string high(const Points& points, RegionAxis a) const {
     const Span& span = points.spans[static_cast<std::size_t>(a)];

@@ -145,6 +145,18 @@ template <> __device__ __forceinline__ void multiply_add<bf16>(float* c, const u
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+// The same where only eight products may be left.
+template <class T> TW_DEVICE void multiply_add(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1, bool all);
+template <> __device__ __forceinline__ void multiply_add<f16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1, bool all) {
+  if (all) return multiply_add<f16>(c, a, b0, b1);
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b0));
+}
+template <> __device__ __forceinline__ void multiply_add<bf16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1, bool all) {
+  if (all) return multiply_add<bf16>(c, a, b0, b1);
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b0));
+}
 )cuda";
 }
 

@@ -52,7 +52,7 @@ struct NestText : TensorLeaf {
         for (std::size_t b = 0; b < begun.size(); ++b) {
           std::vector<StatementId> group = {begun[b]};
           if (b + 1 == begun.size()) group = with_maps(p, nest, nodes, n, begun[b]);
-          finish(*common_points(p, nest, group), group);
+          finish(points_of(group), group);
         }
         begun.clear();
       } else if (const Init* i = std::get_if<Init>(&nodes[n].op)) {
@@ -72,9 +72,9 @@ struct NestText : TensorLeaf {
       if (statement(x).out == buffer(b).tensor) id = x;
     for (std::size_t later = n + 1; later < nodes.size(); ++later)
       if (const Compute* c = std::get_if<Compute>(&nodes[later].op); c && c->statement == id) return;
-    const auto points = common_points(p, nest, {id});
-    streamed.emplace(id, *points);
-    init(id, *points);
+    const Points points = points_of({id});
+    streamed.emplace(id, points);
+    init(id, points);
     begun.push_back(id);
   }
 
@@ -86,18 +86,18 @@ struct NestText : TensorLeaf {
     line(fmt::format("// {}", print(p, statement(c.statement))));
     if (streamed.count(c.statement)) return streamed_step(c.statement, streamed.at(c.statement));
     const std::vector<StatementId> group = with_maps(p, nest, nodes, n, c.statement);
-    const auto points = common_points(p, nest, group);
-    const Leaf leaf = leaf_of(*points, group[0], group.back());
+    const Points points = points_of(group);
+    const Leaf leaf = leaf_of(points, group[0], group.back());
     if (leaf.at && leaf.at->tensor) {
       line("{");
       ++depth;
-      init(group[0], *points);
-      tensor_step(*points, leaf);
-      tensor_finish(*points, group);
+      init(group[0], points);
+      tensor_step(points, leaf);
+      tensor_finish(points, group);
       close(1);
       return;
     }
-    vector_group(*points, group);
+    vector_group(points, group);
   }
 
   void loop(const Node& node, const For& f) {

@@ -78,7 +78,7 @@ struct VectorLeaf : LeafShape {
       const RegionAxis a = leaf.parallel[i];
       line(fmt::format("const int {} = base{} + {};", axis(points, a), a, leaf.offset(i, fmt::format("e / {} % {}", divisor, leaf.tile[i]))));
       divisor *= leaf.tile[i];
-      if (!always_live(points, a)) live += fmt::format(" && {} < {}", axis(points, a), high(points, a));
+      if (const std::string one = exists(points, a); !one.empty()) live += " && " + one;
       const std::int64_t whole = points.full[static_cast<std::size_t>(a)];
       if (leaf.threads[i] * leaf.tile[i] > whole) boxed += fmt::format("{}{} - {} < {}", boxed.empty() ? "" : " && ", axis(points, a), low(points, a), whole);
     }
@@ -381,10 +381,25 @@ struct VectorLeaf : LeafShape {
       const std::string name = fmt::format("r_{}", tensor(st.out));
       if (is_stored(group, id)) stores += fmt::format("{}w_{}[{}] = {}{}{};\n", pad(), tensor(st.out), u, zeroed ? "live ? " : "", plain_float(have, declared) ? v : source.rounded(v, have, declared),
                                                      zeroed ? fmt::format(" : {}(0)", type_of(declared)) : "");
-      source.lines += fmt::format("{}const {} {} = {};\n", pad(), type_of(declared), name, source.rounded(v, have, declared));
+      source.lines += fmt::format("{}const {} {} = {};\n", pad(), type_of(declared), name, plain_float(have, declared) && !decides(st.out) ? v : source.rounded(v, have, declared));
       source.know(st.out, name);
     }
     out.text += source.lines + stores;
+  }
+  // Whether a reader asks more of a value than its size: then it is rounded as declared first, else it may be held wider.
+  bool decides(TensorId t) const {
+    const auto asks = [&](const ScalarRef& x, const auto& self) -> bool {
+      if (!x) return false;
+      if ((x->op >= Op::eq && x->op <= Op::select) || (x->op >= Op::floor && x->op <= Op::trunc) || x->op == Op::floor_div || x->op == Op::mod || x->op == Op::sign || (x->op == Op::cast && !is_float(x->dtype))) return true;
+      return std::any_of(x->args.begin(), x->args.end(), [&](const ScalarRef& a) { return self(a, self); });
+    };
+    for (StatementId id : r.statements) {
+      bool reads = false;
+      for_each_access(statement(id), [&](const Access& a) { reads |= a.tensor == t; });
+      const Reducer how = statement(id).reducer;
+      if (reads && (how == Reducer::argmax || how == Reducer::argmin || statement(id).guard || asks(statement(id).body, asks))) return true;
+    }
+    return false;
   }
   // Whether storing rounds as declared, so that a value need not be rounded before.
   static bool plain_float(DType have, DType declared) { return have == DType::f32 && (declared == DType::f16 || declared == DType::bf16 || declared == DType::f32); }
