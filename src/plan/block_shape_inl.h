@@ -39,6 +39,7 @@ struct BlockShape {
       for (std::size_t d = 0; d < statement(i).at.size(); ++d) box.push_back(hull(statement(i).at[d], known->ranges[i], p.tensor(statement(i).out).dims[d]));
       known->made.push_back(std::move(box));
     }
+    add_borders(*known);
     return *known;
   }
   // ---- which statements are one leaf
@@ -87,6 +88,21 @@ struct BlockShape {
 
   // ---- costs, by the order of the steps
 
+  // What is made whole and read with a border of zeros has room for it.
+  void add_borders(Order& order) const {
+    for (std::size_t j = 0; j < r.statements.size(); ++j)
+      for_each_access(statement(j), [&](const Access& a) {
+        for (std::size_t i = 0; i < j; ++i) {
+          if (statement(i).out != a.tensor || !a.otherwise) continue;
+          for (std::size_t d = 0; d < a.at.size(); ++d) {
+            Span& box = order.made[i][d];
+            const Span wanted = hull(a.at[d], order.ranges[j], p.tensor(a.tensor).dims[d]);
+            if (!wanted.low.terms.empty() || !wanted.high.terms.empty() || !box.low.terms.empty() || !box.high.terms.empty()) continue;
+            box.low.offset = std::min(box.low.offset, wanted.low.offset), box.high.offset = std::max(box.high.offset, wanted.high.offset);
+          }
+        }
+      });
+  }
   Cost cost_of(const Schedule& s) const {
     std::vector<std::int64_t> sizes;
     for (const AxisStep& step : s.steps) sizes.push_back(step.size);

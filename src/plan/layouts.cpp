@@ -60,8 +60,8 @@ int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId i
   return best < 0 ? -1 : dim_of(s, best);
 }
 
-// The dim of a weight that the statement walks along in pieces: the lanes of a window, the products of a contraction that lie side by
-// side in its other operand; -1: as it comes.
+// The dim of a weight that the statement walks along in pieces: the lanes of a window, the products of a contraction where they lie side
+// by side in its other operand, else its columns; -1: as it comes.
 int wanted_in(const Program& p, const std::vector<DimOrder>& layouts, const Statement& s, const Access& weight) {
   auto dim_along = [&](AxisId x) {
     for (std::size_t d = 0; d < weight.at.size(); ++d)
@@ -70,7 +70,8 @@ int wanted_in(const Program& p, const std::vector<DimOrder>& layouts, const Stat
   };
   if (const auto c = contraction(p, s); c && c->b->tensor == weight.tensor) {
     const AxisId along = along_innermost(p, layouts, *c->a);
-    return std::count(c->k.begin(), c->k.end(), along) && weight.at.size() > 2 ? dim_along(along) : -1;
+    if (std::count(c->k.begin(), c->k.end(), along)) return weight.at.size() > 2 ? dim_along(along) : -1;
+    return c->n.empty() ? -1 : dim_along(c->n.back());        // no pieces of products: columns side by side
   }
   if (const auto w = window(p, s); w && w->weights && w->weights->tensor == weight.tensor) return dim_along(along_innermost(p, layouts, *w->data));
   return -1;

@@ -7,6 +7,9 @@ std::string_view primitives() {
   return R"cuda(
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
+typedef signed char i8;
+typedef unsigned char u8;
+typedef long long i64;
 #define TW_DEVICE static __device__ __forceinline__
 TW_DEVICE float inf32() { return __int_as_float(0x7f800000); }
 TW_DEVICE float nan32() { return __int_as_float(0x7fffffff); }
@@ -16,10 +19,10 @@ TW_DEVICE float load(f16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"
 TW_DEVICE float load(bf16 x) { return __int_as_float(int(x.bits) << 16); }
 TW_DEVICE float load(float x) { return x; }
 TW_DEVICE double load(double x) { return x; }
-TW_DEVICE int load(signed char x) { return x; }
-TW_DEVICE int load(unsigned char x) { return x; }
+TW_DEVICE int load(i8 x) { return x; }
+TW_DEVICE int load(u8 x) { return x; }
 TW_DEVICE int load(int x) { return x; }
-TW_DEVICE long long load(long long x) { return x; }
+TW_DEVICE i64 load(i64 x) { return x; }
 TW_DEVICE bool load(bool x) { return x; }
 // To a stored type: floats to nearest even, integers from floats saturated by the conversion, from integers wrapped.
 template <class T> struct rounding { template <class S> TW_DEVICE T to(S x) { return T(x); } };
@@ -30,6 +33,14 @@ template <> struct rounding<f16> {
 template <> struct rounding<bf16> {
   TW_DEVICE bf16 to(float x) { bf16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(x)); return r; }
   template <class S> TW_DEVICE bf16 to(S x) { return to(float(x)); }
+};
+template <> struct rounding<i8> {
+  TW_DEVICE i8 to(float x) { int r; asm("cvt.rzi.s8.f32 %0, %1;" : "=r"(r) : "f"(x)); return i8(r); }
+  template <class S> TW_DEVICE i8 to(S x) { return i8(x); }
+};
+template <> struct rounding<u8> {
+  TW_DEVICE u8 to(float x) { int r; asm("cvt.rzi.u8.f32 %0, %1;" : "=r"(r) : "f"(x)); return u8(r); }
+  template <class S> TW_DEVICE u8 to(S x) { return u8(x); }
 };
 template <class T, class S> TW_DEVICE T round_to(S x) { return rounding<T>::to(x); }
 TW_DEVICE float maximum(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }

@@ -158,6 +158,7 @@ struct NestText : TensorLeaf {
     }
     grid_tiles(grid);
     place_buffers();
+    clear_borders();
     block(*body);
     out.text += "}\n";
     out.text = group_primitives + out.text;
@@ -173,7 +174,33 @@ struct NestText : TensorLeaf {
 
 }  // namespace
 
-Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& nest, const std::vector<DimOrder>& layouts) {
+namespace {
+
+// What is made whole in scratch, and read with a border of zeros around it, is given room for the border.
+Nest with_borders(const Program& p, const Region& r, const Nest& nest) {
+  Nest out = nest;
+  for (Buffer& b : out.buffers) {
+    if (!b.inner || !b.at || b.at->level != LevelRole::scratch || b.outside != 0.0) continue;
+    for (StatementId id : r.statements)
+      for_each_access(*p.statement(id), [&](const Access& a) {
+        if (a.tensor != b.tensor || !a.otherwise) return;
+        for (std::size_t d = 0; d < b.box.size(); ++d) {
+          const Span wanted = hull(a.at[d], compute_of(nest, id).ranges, p.tensor(b.tensor).dims[d]);
+          const bool fixed = wanted.low.terms.empty() && wanted.high.terms.empty() && b.box[d].low.terms.empty() && b.box[d].high.terms.empty();
+          if (!fixed) continue;
+          b.box[d].low.offset = std::min(b.box[d].low.offset, wanted.low.offset);
+          b.box[d].high.offset = std::max(b.box[d].high.offset, wanted.high.offset);
+          b.extent[d] = b.box[d].high.offset - b.box[d].low.offset;
+        }
+      });
+  }
+  return out;
+}
+
+}  // namespace
+
+Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& planned, const std::vector<DimOrder>& layouts) {
+  const Nest nest = with_borders(p, r, planned);
   NestText text{{{{{{p, r, s, nest, layouts, {}}}}}}};
   return text.run();
 }
