@@ -5,25 +5,14 @@
 //   bench_gpu prices [FILTER]               without a GPU: every schedule and its predicted microseconds
 //   bench_gpu dump DIR [FILTER]             machine code and manifest.json for peers.py
 //   bench_gpu sources DIR [FILTER]          without a GPU: what is compiled, and what the compiler says
-#include <atomic>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
-#include <string>
-#include <thread>
 
-#include <fmt/format.h>
-
-#include "machine/isa.h"
-#include "target/cpu/execute.h"
-#include "target/cuda/cases.h"
-#include "target/cuda/driver.h"
+#include "gpu/made.h"
 
 namespace {
 
 using namespace tilewright;
-using tilewright::testing::GpuCase;
+using namespace tilewright::bench;
 
 // A pair (depthwise 3 x 3, pointwise) or a matmul, as peers.py will make it too.
 struct Kernel {
@@ -46,20 +35,6 @@ const std::vector<Kernel> measured = {
     {false, 8192, 8192, 8192, 1, 1, "f16"},     {false, 1024, 1024, 1024, 1, 1, "f32"},       {false, 4096, 4096, 4096, 1, 1, "f32"},
 };
 
-float element(const Array& a, std::int64_t i) {
-  return a.dtype == DType::f32 ? a.as<float>()[i] : a.dtype == DType::f16 ? f16_to_f32(a.as<std::uint16_t>()[i]) : bf16_to_f32(a.as<std::uint16_t>()[i]);
-}
-
-void fill(Array& a, bool weight, std::uint64_t seed) {
-  const float scale = weight && a.dims.size() > 1 ? 2.0f / std::sqrt(static_cast<float>(a.dims.back())) : 1.0f;
-  for (std::int64_t i = 0; i < a.count(); ++i) {
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    const float v = scale * (static_cast<float>(seed >> 40) / 8388608.0f - 1.0f);
-    if (a.dtype == DType::f32) a.as<float>()[i] = v;
-    else a.as<std::uint16_t>()[i] = a.dtype == DType::f16 ? f32_to_f16(v) : f32_to_bf16(v);
-  }
-}
-
 double multiply_adds(const GpuCase& c) {
   double n = 0;
   for (StatementId id : c.region.statements) {
@@ -70,117 +45,6 @@ double multiply_adds(const GpuCase& c) {
     n += points;
   }
   return n;
-}
-
-// A case with its source and machine code, or why it has none.
-struct Made {
-  GpuCase c;
-  std::optional<cuda::Source> source;
-  cuda::Compiled code;
-  std::string why;
-};
-
-Made make(GpuCase c, const std::string& arch) {
-  Made made{std::move(c), {}, {}, {}};
-  try {
-    const Program& p = *made.c.program;
-    auto source = cuda::source_of(p, made.c.region, made.c.schedule, specialise(p, made.c.nest), made.c.layouts);
-    if (!source) made.why = source.reason();
-    else made.code = cuda::compile(std::string(cuda::primitives()) + source->text, made.c.name, arch), made.source = std::move(*source);
-  } catch (const std::exception& e) {
-    made.why = e.what();
-  }
-  return made;
-}
-
-// On all cores; kernels compile side by side.
-std::vector<Made> make_all(const std::vector<GpuCase>& cases, const std::string& arch) {
-  std::vector<Made> list(cases.size());
-  std::atomic<std::size_t> next{0};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
-    threads.emplace_back([&] {
-      for (std::size_t i = next++; i < cases.size(); i = next++) list[i] = make(cases[i], arch);
-    });
-  for (std::thread& t : threads) t.join();
-  return list;
-}
-
-std::string facts(const Region& region, const Schedule& schedule) {
-  std::string leaves;
-  for (const LeafAt& l : schedule.leaves) {
-    if (l.tensor) leaves += fmt::format(" {}x{} warps of {}x{}{}", l.warps_m, l.warps_n, l.rows, l.columns, l.group ? " group" : "");
-    else {
-      leaves += " box";
-      for (std::int64_t t : l.tile) leaves += fmt::format(" {}", t);
-    }
-  }
-  std::string stages;                    // of each value in scratch
-  for (const ValueAt& v : schedule.values) stages += fmt::format("{}{}", stages.empty() ? "" : "/", v.stages);
-  return fmt::format("{};{}; {} stages; {} threads, {} a core", text(region, schedule), leaves, stages, schedule.threads, schedule.resident);
-}
-std::string facts(const Made& k) {
-  return fmt::format("{}; {} blocks, {} KiB, {} registers, stack {}, spills {}", facts(k.c.region, k.c.schedule), k.source->blocks, k.source->scratch / 1024, k.code.registers,
-                     k.code.stack, k.code.spills);
-}
-
-// Device memory and arguments of a kernel: sets of buffers, so that nothing stays in a cache by chance.
-struct Placed {
-  cuda::Device::Function function = nullptr;
-  std::vector<std::vector<cuda::Address>> sets;
-  Values given;
-};
-
-Placed place(cuda::Device& device, const Made& k, int copies) {
-  const Program& p = *k.c.program;
-  Placed out;
-  out.function = device.load(k.code, k.source->name, k.source->scratch);
-  for (int n = 0; n < copies; ++n) {
-    std::vector<cuda::Address> arguments;
-    for (TensorId t : k.source->arguments) {
-      const bool result = t == p.outputs[0];
-      if (n == 0 && !result) {
-        out.given[t] = testing::empty_of(p, t);
-        fill(out.given[t], p.tensor(t).kind == Kind::weight, 17 + static_cast<std::uint64_t>(t));
-      }
-      const std::size_t bytes = result ? testing::empty_of(p, t).bytes() : out.given[t].bytes();
-      const cuda::Address at = device.allocate(bytes);
-      if (result) device.fill(at, 0xff, bytes);
-      else device.upload(at, out.given[t].data, bytes);
-      arguments.push_back(at);
-    }
-    out.sets.push_back(std::move(arguments));
-  }
-  return out;
-}
-
-// Norm of the difference to the CPU target over norm.
-double error_of(cuda::Device& device, const Made& k, const Placed& at) {
-  const Program& p = *k.c.program;
-  const TensorId out = p.outputs[0];
-  device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
-  device.synchronise();
-  Array got = testing::empty_of(p, out);
-  device.download(got.data, at.sets[0].back(), got.bytes());
-  PlannedKernel planned;
-  planned.name = k.c.name, planned.region = k.c.region, planned.schedule = k.c.schedule;
-  const bool wide = std::string(name_of(detect_isa())) == "avx512";
-  Plan plan;
-  plan.program = k.c.program, plan.machine = machine_named("generic-avx2"), plan.kernels = {planned}, plan.layouts = k.c.layouts;
-  plan.options.threads = 16, plan.options.isa = wide ? "avx512" : "avx2", plan.options.leaf_rows = 6, plan.options.leaf_columns = 16, plan.options.lanes = 8;
-  const Values want = testing::execute(plan, at.given);
-  double difference = 0, norm = 0;
-  for (std::int64_t i = 0; i < got.count(); ++i) {
-    const double w = element(want.at(out), i), g = element(got, i);
-    difference += (w - g) * (w - g), norm += w * w;
-  }
-  return norm > 0 ? std::sqrt(difference / norm) : INFINITY;
-}
-
-double seconds_of(cuda::Device& device, const Made& k, const Placed& at) {
-  return device.seconds(40, 15, [&](int i) {
-    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[static_cast<std::size_t>(i) % at.sets.size()]);
-  });
 }
 
 // One kernel: checked, timed, printed.

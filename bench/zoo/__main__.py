@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 
 from . import MODELS, NETWORKS, PAIRS, SIZES, build
+from .half import half
 from .verify import check
 
 
@@ -16,6 +17,7 @@ def arguments():
     parser.add_argument("--list", action="store_true", help="print the models' names and natural sizes")
     parser.add_argument("--size", type=int, help="side of the image, or number of tokens (default: the natural one)")
     parser.add_argument("--batch", default="1", help="a number, or a name: then the batch is symbolic (default: 1)")
+    parser.add_argument("--half", action="store_true", help="in 16 bits")
     parser.add_argument("-o", "--output", help="a file for one model, a folder for several")
     parser.add_argument("--check", action="store_true",
                         help="check deviations of all intermediates and that inputs give different answers")
@@ -42,7 +44,7 @@ def main():
         except ValueError as error:
             parser.error(str(error))
         if options.output:
-            save(model, Path(options.output), name, len(names) > 1)
+            save(half(model) if options.half else model, Path(options.output), name, len(names) > 1)
         if options.check:
             failed += not report(name, model)
     return 1 if failed else 0

@@ -1,13 +1,10 @@
 // tilewright emit: the kernels of a plan as CUDA C++, which NVRTC or nvcc compile as they stand.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/inputs.h"
-#include "plan/choose.h"
 #include "report/explain.h"
 #include "target/cuda/source.h"
 
@@ -48,31 +45,6 @@ std::string kernel_text(const Program& p, const Region& r, const Schedule& s, co
          source->text;
 }
 
-struct Chosen {
-  const Region* region = nullptr;
-  Schedule schedule;
-};
-
-// A region's tensors in the order in which its statements name them.
-std::vector<TensorId> tensors_of(const Program& p, const Region& r) {
-  std::vector<TensorId> list;
-  for (StatementId id : r.statements) {
-    list.push_back(p.statement(id)->out);
-    for_each_access(*p.statement(id), [&](const Access& a) { list.push_back(a.tensor); });
-  }
-  return list;
-}
-
-// A schedule for another region of the same signature: its tensors and statements are that one's.
-Schedule rebound(const Program& p, const Chosen& chosen, const Region& r) {
-  Schedule s = chosen.schedule;
-  const auto from = tensors_of(p, *chosen.region), to = tensors_of(p, r);
-  for (ValueAt& v : s.values)
-    v.tensor = to[static_cast<std::size_t>(std::find(from.begin(), from.end(), v.tensor) - from.begin())];
-  for (LeafAt& l : s.leaves) l.statement = r.statements[static_cast<std::size_t>(chosen.region->position(l.statement))];
-  return s;
-}
-
 } // namespace
 
 int emit_command(const EmitArguments& a) {
@@ -91,21 +63,13 @@ int emit_command(const EmitArguments& a) {
     wanted = kernels_named(plan, a.kernel);
   std::string text = fmt::format("// {} kernels of {} for {} ({})\n{}\n", wanted.size(), p.name, machine.title,
                                  machine.arch, cuda::primitives());
-  std::map<std::string, Chosen> chosen; // equal regions share one choice
   for (std::size_t k : wanted) {
     const PlannedKernel& kernel = plan.kernels[k];
     if (!kernel.region) {
       text += fmt::format("// {}: an opaque node has no kernel\n\n", kernel.name);
       continue;
     }
-    const std::string key = signature(p, *kernel.region, plan.layouts);
-    auto found = chosen.find(key);
-    if (found == chosen.end())
-      found =
-          chosen.emplace(key, Chosen{&*kernel.region, choose_blocks(p, *kernel.region, machine, plan.layouts)}).first;
-    text += kernel_text(p, *kernel.region, rebound(p, found->second, *kernel.region),
-                        fmt::format("{}_{}", k, kernel.name), plan.layouts) +
-            "\n";
+    text += kernel_text(p, *kernel.region, kernel.schedule, fmt::format("{}_{}", k, kernel.name), plan.layouts) + "\n";
   }
   write_result(text);
   return 0;

@@ -39,7 +39,7 @@ struct Pricer {
 
   // A contraction on the tensor instructions: fragments come from scratch, a warp's rows and columns once a product.
   Work on_tensors(std::size_t i, const LeafAt& l) const {
-    const DType type = b.p.tensor(contraction(b.p, statement(i))->a->tensor).dtype;
+    const DType type = b.p.tensor(b.facts[i].contraction->a->tensor).dtype;
     const double macs = static_cast<double>(b.cost.done[i].multiply_adds) / blocks * waste(i, l);
     if (l.group) return {2 * macs / (operations_per_second(b.m, *group_unit(b.m, type), type) / cores), 0, 0, 0, b.s.threads / 32.0, 0};
     const double bytes = macs * static_cast<double>(bytes_of(type)) * (1.0 / l.rows + 1.0 / l.columns);
@@ -50,7 +50,7 @@ struct Pricer {
   double blocks_steps(const LeafAt& l) const { return 16.0 * l.rows * l.warps_m * l.columns * l.warps_n; }
   // Rows of fragments that hold no row of the tile.
   double waste(std::size_t i, const LeafAt& l) const {
-    const auto c = contraction(b.p, statement(i));
+    const auto& c = b.facts[i].contraction;
     double rows = 1;
     for (AxisId a : c->m) {
       std::int64_t extent = statement(i).axes[static_cast<std::size_t>(a)].constant();
@@ -67,9 +67,9 @@ struct Pricer {
     double lanes = 1, beside = 1, fetched = 2, width = 4;
     if (l && !l->tile.empty()) {
       for (std::size_t a = 0; a < l->tile.size(); ++a) (a + 1 == l->tile.size() ? lanes : beside) *= static_cast<double>(l->tile[a]);
-      if (const auto w = window(b.p, statement(i))) {
+      if (const auto& w = b.facts[i].window) {
         // Neighbours share what they read, along every axis that slides.
-        const auto axes = parallel_axes(statement(i));
+        const auto& axes = b.facts[i].parallel;
         double data = 1;
         for (std::size_t a = 0; a < axes.size(); ++a)
           for (std::size_t k = 0; k < std::min(w->parallel.size(), w->taps.size()); ++k)
@@ -90,26 +90,34 @@ struct Pricer {
     double points = 1, products = 1;
     for (AxisId a : statement(i).reduced) products *= static_cast<double>(statement(i).axes[static_cast<std::size_t>(a)].constant());
     points = n / products / iterations_around(i);
-    const double busy = std::clamp(points / (lanes * beside), 32.0, static_cast<double>(b.s.threads)) / 32;
+    const double helped = l ? l->lanes : 1;
+    const double busy = std::clamp(points / (lanes * beside) * helped, 32.0, static_cast<double>(b.s.threads)) / 32;
     const double latency = fma ? b.m.units[static_cast<std::size_t>(*fma)].latency : 0;
-    const double leaf_instructions = l && !l->tensor && contraction(b.p, statement(i)) ? seen.product : seen.window;
-    return {0, leaf_instructions * n * (1 + fetched * (convert + pieces / lanes)) / slots(), seen.scratch * n * fetched * width / scratch_rate() / 2, 0, busy, std::min(products, 16.0) * latency};
+    const double leaf_instructions = l && !l->tensor && b.facts[i].contraction ? seen.product : seen.window;
+    return {0, leaf_instructions * n * (1 + fetched * (convert + pieces / lanes)) / slots(), seen.scratch * n * fetched * width / scratch_rate() / 2, 0, busy, std::min(products / helped, 16.0) * latency};
   }
 
   // How often a block comes by a statement's points: a reduction over the streamed axis sees each of them in every iteration.
-  double iterations_around(std::size_t i) const { return contraction(b.p, statement(i)) ? 1 : iterations(); }
+  double iterations_around(std::size_t i) const { return b.facts[i].contraction ? 1 : iterations(); }
 
+  // Whether a statement's accumulators live across a loop.
+  bool is_streamed(std::size_t i) const {
+    for (const AxisStep& step : b.s.steps)
+      for (AxisId a : statement(i).reduced)
+        if (step.how == AxisStep::How::stream && plain_axis(b.r.image[i][static_cast<std::size_t>(a)]) == step.axis) return true;
+    return false;
+  }
   // Of a thread: accumulators that live across the stream, and what the hungriest leaf needs beside them.
   std::int64_t registers() const {
     std::int64_t held = 0, most = 0;
     for (std::size_t i = 0; i < b.r.statements.size(); ++i) {
       const LeafAt* l = leaf(i);
       if (!l) continue;
-      const bool streamed = i + 1 >= b.s.leaves.size();
+      const bool streamed = is_streamed(i);
       std::int64_t points = l->tensor ? l->rows * l->columns / 32 : 1, fetched = l->tensor && !l->group ? (l->rows + l->columns) / 2 : 0;
       for (std::int64_t t : l->tile) points *= t;
       if (!l->tensor) fetched = 28 + points / 4;
-      if (l->tensor || streamed) held += points, most = std::max(most, fetched);
+      if (streamed) held += points, most = std::max(most, fetched);
       else most = std::max(most, points + fetched);
     }
     return std::min<std::int64_t>(held + most + 40, b.m.core.thread_registers);
@@ -173,6 +181,18 @@ struct Pricer {
 };
 
 }  // namespace
+
+std::vector<StatementFacts> facts_of(const Program& p, const Region& r) {
+  std::vector<StatementFacts> list;
+  for (StatementId id : r.statements) {
+    const Statement& s = *p.statement(id);
+    StatementFacts f{{}, {}, parallel_axes(s)};
+    if (const auto c = contraction(p, s)) f.contraction = *c;
+    if (const auto w = window(p, s)) f.window = *w;
+    list.push_back(std::move(f));
+  }
+  return list;
+}
 
 int resident_blocks(const BlockPlan& b) { return Pricer{b, 1, 1, b.m.core.clock}.most_resident(); }
 

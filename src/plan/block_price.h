@@ -7,11 +7,16 @@
 
 namespace tilewright {
 
+// What each statement of a region is, looked at once for all of its schedules.
+struct StatementFacts { std::optional<Contraction> contraction; std::optional<Window> window; std::vector<AxisId> parallel; };
+std::vector<StatementFacts> facts_of(const Program&, const Region&);
+
 struct BlockPlan {
   const Program& p;
   const Region& r;
   const Schedule& s;
   const Machine& m;
+  const std::vector<StatementFacts>& facts;
   const Cost& cost;
   std::int64_t scratch = 0;              // bytes of a block
 };
@@ -22,5 +27,8 @@ int resident_blocks(const BlockPlan&);   // that fit a core at most, by scratch,
 std::optional<UnitId> warp_unit(const Machine&, DType);
 // The one whose instruction four warps issue together, with operands in scratch.
 std::optional<UnitId> group_unit(const Machine&, DType);
+
+// Schedules of a region whose blocks are not made of a contraction's tiles: windows, reductions, maps; the fastest by prediction first.
+std::vector<BlockChoice> plain_blocks(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
 
 }  // namespace tilewright

@@ -283,6 +283,33 @@ struct Lattice {
   }
 };
 
+// On a GPU every schedule is made and priced as blocks.
+Choice choose_blocks(const Program& p, const Region& r, const Machine& m, const PlanOptions& o,
+                     const std::vector<DimOrder>& layouts, const Apart* apart) {
+  Choice c;
+  if (apart) {
+    const double far = bytes_per_second(m, level_of(m, LevelRole::memory));
+    const std::int64_t least = picoseconds(static_cast<double>(cost(p, r, {}, m).compulsory) / far + m.launch.step);
+    if (asked(least, o) >= apart->price) {
+      c.price = least;
+      c.rule = "whatever its tiles, it saves less than the margin";
+      return c;
+    }
+  }
+  auto list = block_choices(p, r, m, layouts);
+  if (list.empty() && apart) {
+    c.rule = "no tiles are legal";
+    return c;
+  }
+  if (list.empty()) list.push_back({}), list[0].schedule.threads = 256;
+  c.schedule = std::move(list[0].schedule);
+  c.cost = cost(p, r, c.schedule, m);
+  if (list[0].seconds > 0) c.cost.seconds = list[0].seconds;
+  c.price = picoseconds(c.cost.seconds);
+  if (apart && asked(c.price, o) >= apart->price) c.rule = "saves less than the margin";
+  return c;
+}
+
 } // namespace
 
 std::int64_t asked(std::int64_t price, const PlanOptions& o) {
@@ -297,6 +324,7 @@ Choice choose(const Program& p, const Region& r, const Machine& m, const PlanOpt
   const bool lattice = o.objective == Objective::bytes || apart || several_reductions(p, r);
   for (const Size& e : r.axes)
     if (e.constant() == 0) return {{{}, o.threads, {}, {}, o.isa}, cost(p, r, {}, m), 0, {}};
+  if (m.target == Target::cuda && o.objective == Objective::time) return choose_blocks(p, r, m, o, layouts, apart);
   Lattice tiles{p, r, m, o, layouts, apart, {}, {}, INT64_MAX, {}};
   if (apart && o.objective == Objective::time)
     if (const std::int64_t least = tiles.least(); asked(least, o) >= apart->price) {

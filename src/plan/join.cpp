@@ -63,7 +63,7 @@ struct Joiner {
   std::vector<Kernel> kernels;                    // every single group first, then what may be joined
   std::vector<std::vector<std::size_t>> with;     // kernels that hold a node
   std::vector<std::vector<Alternative>> rejected; // by the last node
-  std::map<std::string, Choice> known;            // by signature, and what they cost apart
+  std::map<std::string, std::pair<Choice, Region>> known; // by signature, and what they cost apart
   Search search;
   const Readers readers = readers_by_tensor(p);
 
@@ -177,9 +177,15 @@ struct Joiner {
     std::string key = signature(p, r, layouts);
     if (apart) key += fmt::format("\napart {} {} {}", apart->price, apart->multiply_adds, asks.margin);
     const auto it = known.find(key);
-    if (it != known.end()) return it->second;
+    if (it != known.end()) {
+      Choice same = it->second.first;
+      same.schedule = rebound(p, std::move(same.schedule), it->second.second, r);
+      return same;
+    }
     ++search.priced;
-    return known[key] = choose(p, r, m, asks, layouts, apart);
+    Choice chosen = choose(p, r, m, asks, layouts, apart);
+    known.emplace(std::move(key), std::pair(chosen, r));
+    return chosen;
   }
 
   void price_singles() {

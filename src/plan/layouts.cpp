@@ -60,9 +60,52 @@ int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId i
   return best < 0 ? -1 : dim_of(s, best);
 }
 
+// The dim of a weight that the statement walks along in pieces: the lanes of a window, the products of a contraction where they lie side
+// by side in its other operand, else its columns; -1: as it comes.
+int wanted_in(const Program& p, const std::vector<DimOrder>& layouts, const Statement& s, const Access& weight) {
+  auto dim_along = [&](AxisId x) {
+    for (std::size_t d = 0; d < weight.at.size(); ++d)
+      if (x >= 0 && plain_axis(weight.at[d]) == x) return static_cast<int>(d);
+    return -1;
+  };
+  if (const auto c = contraction(p, s); c && c->b->tensor == weight.tensor) {
+    const AxisId along = along_innermost(p, layouts, *c->a);
+    if (std::count(c->k.begin(), c->k.end(), along)) return weight.at.size() > 2 ? dim_along(along) : -1;
+    return c->n.empty() ? -1 : dim_along(c->n.back());        // no pieces of products: columns side by side
+  }
+  if (const auto w = window(p, s); w && w->weights && w->weights->tensor == weight.tensor) return dim_along(along_innermost(p, layouts, *w->data));
+  return -1;
+}
+
+void choose_weights(const Program& p, std::vector<DimOrder>& layouts) {
+  std::set<TensorId> done;
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) {
+    const Statement* s = p.statement(static_cast<StatementId>(n));
+    if (!s) {
+      const Opaque& o = std::get<Opaque>(p.nodes[n]);
+      done.insert(o.in.begin(), o.in.end());
+      continue;
+    }
+    for_each_access(*s, [&](const Access& a) {
+      if (p.tensor(a.tensor).kind != Kind::weight || p.is_result(a.tensor) || !done.insert(a.tensor).second) return;
+      DimOrder& order = layouts[static_cast<std::size_t>(a.tensor)];
+      const int d = wanted_in(p, layouts, *s, a);
+      if (d < 0) return;
+      order.erase(std::find(order.begin(), order.end(), d));
+      order.push_back(d);
+    });
+  }
+}
+
+// Copies take pieces along the innermost dim: those of one element stand outside, which moves nothing.
+void singles_outside(const Program& p, std::vector<DimOrder>& layouts) {
+  for (std::size_t t = 0; t < layouts.size(); ++t)
+    std::stable_partition(layouts[t].begin(), layouts[t].end(), [&](int d) { return p.tensors[t].dims[static_cast<std::size_t>(d)] == Size(1); });
+}
+
 }  // namespace
 
-std::vector<DimOrder> choose_layouts(const Program& p) {
+std::vector<DimOrder> choose_layouts(const Program& p, bool weights) {
   std::vector<DimOrder> layouts;
   for (const Tensor& t : p.tensors) layouts.push_back(row_major(t.dims.size()));
   std::set<TensorId> fixed = p.results(), written;
@@ -80,6 +123,7 @@ std::vector<DimOrder> choose_layouts(const Program& p) {
     order.erase(std::find(order.begin(), order.end(), d));
     order.push_back(d);
   }
+  if (weights) choose_weights(p, layouts), singles_outside(p, layouts);
   return layouts;
 }
 

@@ -110,7 +110,7 @@ Plan assemble(std::shared_ptr<const Program> program, const Machine& machine, co
 Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& grouping) {
   PlanOptions apart = options;
   apart.joined = 1;
-  auto layouts = choose_layouts(*program);
+  auto layouts = choose_layouts(*program, machine.target == Target::cuda);
   Joined joined = join(*program, machine, apart, layouts, grouping);
   Plan plan = assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
   return plan;
@@ -119,7 +119,7 @@ Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine,
 Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
   const Grouping grouping = fold_maps(*program);
   if (!options.fuse) return plan_groups(std::move(program), machine, options, grouping);
-  auto layouts = choose_layouts(*program);
+  auto layouts = choose_layouts(*program, machine.target == Target::cuda);
   Joined joined = join(*program, machine, options, layouts, grouping);
   return assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
 }

@@ -70,14 +70,14 @@ struct Grouping { std::vector<std::vector<StatementId>> groups; std::vector<std:
 Grouping fold_maps(const Program&);                                           // maps go into their neighbours
 bool runnable(const Program&, const Grouping&);                               // whether no group waits for one that waits for it
 Plan plan_groups(std::shared_ptr<const Program>, const Machine&, const PlanOptions&, const Grouping&);   // each must be a region
-std::vector<DimOrder> choose_layouts(const Program&);                         // by tensor
+// By tensor. `weights`: of those too (a GPU's plan: who uploads them brings their elements into that order); else row-major.
+std::vector<DimOrder> choose_layouts(const Program&, bool weights = false);
 // Operands of the region's contractions that are declared sparse and may be read through slots, as the permute law and the skipping
 // rule say. Why another is not goes to `refusals`.
 std::vector<OperandAt> choose_views(const Program&, const Region&, std::vector<std::string>* refusals = nullptr);
 
-// For a GPU: every schedule of one region that was priced, the fastest by prediction first; and that one.
+// For a GPU: every schedule of one region that was priced, the fastest by prediction first. None where an axis is empty.
 struct BlockChoice { Schedule schedule; double seconds = 0; };
 std::vector<BlockChoice> block_choices(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
-Schedule choose_blocks(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
 
 }  // namespace tilewright

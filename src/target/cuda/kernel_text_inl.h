@@ -117,7 +117,7 @@ struct KernelText {
         w.pointer = "s_" + tensor(b.tensor);
         w.stride = scratch_strides(b);
         for (const Span& span : b.box) w.low.push_back(affine(span.low));
-        w.filled = b.outside.has_value();
+        w.filled = b.outside.has_value() && (!b.inner || *b.outside == 0);      // what is made here is 0 outside
         const auto outermost = static_cast<std::size_t>(b.at->order.empty() ? 0 : b.at->order[0]);
         std::int64_t elements = b.extent.empty() ? 1 : b.extent[outermost] * w.stride[outermost];
         if (b.at->swizzled) {
@@ -134,6 +134,38 @@ struct KernelText {
         out.scratch += bytes * b.at->stages;
       }
       where[b.tensor] = std::move(w);
+    }
+  }
+
+  // The border of zeros around what is made whole: written once, nothing else is put there.
+  void clear_borders() {
+    for (const Buffer& b : nest.buffers) {
+      if (!b.inner || !in_scratch(b)) continue;
+      std::string border;
+      for (std::size_t d = 0; d < b.box.size(); ++d) {
+        if (!b.box[d].low.terms.empty() || !b.box[d].high.terms.empty()) continue;
+        if (b.box[d].low.offset < 0) border += fmt::format("{}o{} < {}", border.empty() ? "" : " || ", d, -b.box[d].low.offset);
+        if (b.box[d].high.offset > dim(b.tensor, d)) border += fmt::format("{}o{} >= {}", border.empty() ? "" : " || ", d, dim(b.tensor, d) - b.box[d].low.offset);
+      }
+      if (border.empty()) continue;
+      const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
+      const auto inner = static_cast<std::size_t>(b.at->order.back());
+      std::int64_t piece = 16 / width;                                     // elements written at once along the innermost dim
+      while (piece > 1 && (b.extent[inner] % piece || b.at->pad % piece || border.find(fmt::format("o{} ", inner)) != std::string::npos)) piece /= 2;
+      std::int64_t items = 1;
+      for (std::int64_t e : b.extent) items *= e;
+      line(fmt::format("for (unsigned n = threadIdx.x; n < {}; n += {}) {{  // the border of {}", items / piece, s.threads, p.tensor(b.tensor).name));
+      line("  unsigned rest = n;");
+      std::string to;
+      for (std::size_t i = b.at->order.size(); i-- > 0;) {
+        const auto d = static_cast<std::size_t>(b.at->order[i]);
+        const std::int64_t scale = d == inner ? piece : 1;
+        line(fmt::format("  const int o{} = int(rest % {}) * {}; rest /= {};", d, b.extent[d] / scale, scale, b.extent[d] / scale));
+        to += fmt::format("{}o{} * {}", to.empty() ? "" : " + ", d, where.at(b.tensor).stride[d]);
+      }
+      const std::string type = type_of(p.tensor(b.tensor).dtype);
+      line(fmt::format("  const {0} zeros[{1}] = {{}}; if ({2}) put<{1}>({3} + {4}, zeros);", type, piece, border, where.at(b.tensor).pointer, to));
+      line("}");
     }
   }
 };

@@ -14,6 +14,7 @@ struct LeafShape : Copies {
     std::vector<std::int64_t> tile, threads;         // vector leaf, one a parallel axis
     std::int64_t elements = 1, items = 1, rounds = 1;
     std::int64_t products = 1;                       // of the innermost reduced axis that are fetched together
+    int lanes = 1;                                   // threads that share a box's reduced points
     std::int64_t beside = 1;                         // points of the innermost axis that lie side by side; the next ones belong to other threads
 
     // A thread's points along an axis are pieces; pieces of all threads alternate, so that neighbouring threads touch neighbouring pieces.
@@ -24,9 +25,20 @@ struct LeafShape : Copies {
   };
 
   std::string axis(const Points& points, RegionAxis a) const { return "a" + std::to_string(a) + "_" + c_name(points.region.names[static_cast<std::size_t>(a)]); }
-  std::string low(const Points& points, RegionAxis a) const {
+  // Where an axis begins in a tile. What is made for later readers is made with its border too, which begins before the tensor does.
+  std::string low(const Points& points, RegionAxis a) const { return affine(points.spans[static_cast<std::size_t>(a)].low); }
+  // The condition under which a named axis exists; empty where that is certain.
+  std::string exists(const Points& points, RegionAxis a) const {
     const Span& span = points.spans[static_cast<std::size_t>(a)];
-    return span.low.terms.empty() ? std::to_string(std::max<std::int64_t>(span.low.offset, 0)) : fmt::format("max({}, 0)", affine(span.low));
+    if (always_inside(span, points.extent[static_cast<std::size_t>(a)])) return {};
+    return fmt::format("{}{} < {}", range(span.low).first < 0 ? axis(points, a) + " >= 0 && " : "", axis(points, a), high(points, a));
+  }
+  // The points of a group; where they reach over the tensor's border, a full tile is as wide as its box.
+  Points points_of(const std::vector<StatementId>& group) const {
+    Points points = *common_points(p, nest, group);
+    for (std::size_t a = 0; a < points.spans.size(); ++a)
+      if (range(points.spans[a].low).first < 0 || range(points.spans[a].high).second > points.extent[a]) points.full[a] = full_extent(nest, points.spans[a]);
+    return points;
   }
   std::string high(const Points& points, RegionAxis a) const {
     const Span& span = points.spans[static_cast<std::size_t>(a)];
@@ -75,7 +87,8 @@ struct LeafShape : Copies {
       leaf.elements *= leaf.tile.back();
       leaf.items *= leaf.threads.back();
     }
-    leaf.rounds = ceil_div_i64(leaf.items, s.threads);
+    if (leaf.at) leaf.lanes = leaf.at->lanes;
+    leaf.rounds = ceil_div_i64(leaf.items * leaf.lanes, s.threads);
     if (leaf.parallel.empty()) return leaf;
     const std::int64_t wide = 16 / static_cast<std::int64_t>(bytes_of(p.tensor(final.out).dtype)), all = leaf.tile.back();
     const bool whole = leaf.threads.back() * all == points.full[static_cast<std::size_t>(leaf.parallel.back())];

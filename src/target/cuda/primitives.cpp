@@ -7,6 +7,9 @@ std::string_view primitives() {
   return R"cuda(
 struct f16 { unsigned short bits; };
 struct bf16 { unsigned short bits; };
+typedef signed char i8;
+typedef unsigned char u8;
+typedef long long i64;
 #define TW_DEVICE static __device__ __forceinline__
 // A kernel that was started early: what the kernel in front has written is there behind this; the next one may be started. Every
 // block comes here, so that a kernel that has ended stands behind all in front of it.
@@ -24,10 +27,10 @@ TW_DEVICE float load(f16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"
 TW_DEVICE float load(bf16 x) { return __int_as_float(int(x.bits) << 16); }
 TW_DEVICE float load(float x) { return x; }
 TW_DEVICE double load(double x) { return x; }
-TW_DEVICE int load(signed char x) { return x; }
-TW_DEVICE int load(unsigned char x) { return x; }
+TW_DEVICE int load(i8 x) { return x; }
+TW_DEVICE int load(u8 x) { return x; }
 TW_DEVICE int load(int x) { return x; }
-TW_DEVICE long long load(long long x) { return x; }
+TW_DEVICE i64 load(i64 x) { return x; }
 TW_DEVICE bool load(bool x) { return x; }
 // To a stored type: floats to nearest even, integers from floats saturated by the conversion, from integers wrapped.
 template <class T> struct rounding { template <class S> TW_DEVICE T to(S x) { return T(x); } };
@@ -38,6 +41,14 @@ template <> struct rounding<f16> {
 template <> struct rounding<bf16> {
   TW_DEVICE bf16 to(float x) { bf16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(x)); return r; }
   template <class S> TW_DEVICE bf16 to(S x) { return to(float(x)); }
+};
+template <> struct rounding<i8> {
+  TW_DEVICE i8 to(float x) { int r; asm("cvt.rzi.s8.f32 %0, %1;" : "=r"(r) : "f"(x)); return i8(r); }
+  template <class S> TW_DEVICE i8 to(S x) { return i8(x); }
+};
+template <> struct rounding<u8> {
+  TW_DEVICE u8 to(float x) { int r; asm("cvt.rzi.u8.f32 %0, %1;" : "=r"(r) : "f"(x)); return u8(r); }
+  template <class S> TW_DEVICE u8 to(S x) { return u8(x); }
 };
 template <class T, class S> TW_DEVICE T round_to(S x) { return rounding<T>::to(x); }
 TW_DEVICE float maximum(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
@@ -54,6 +65,13 @@ TW_DEVICE float floor_div(float a, float b) { return floorf(a / b); }
 TW_DEVICE float floor_mod(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 TW_DEVICE int shift_left(int a, int b) { return b < 32 ? a << b : 0; }
 TW_DEVICE int shift_right(int a, int b) { return b < 32 ? a >> b : a >> 31; }
+
+// The value of the thread whose number differs by that bit, of `lanes` neighbours that all take part.
+template <int lanes, class T> TW_DEVICE T from_lane(T x, int other) {
+  const unsigned mask = lanes == 32 ? 0xffffffffu : ((1u << lanes % 32) - 1) << (threadIdx.x % 32 / lanes * lanes);
+  return __shfl_xor_sync(mask, x, other);
+}
+template <int lanes> TW_DEVICE bool from_lane(bool x, int other) { return from_lane<lanes>(int(x), other); }
 
 TW_DEVICE unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 // 4, 8 or 16 bytes of global memory into scratch; only the first `live` are read, zeros follow.
@@ -145,6 +163,18 @@ template <> __device__ __forceinline__ void multiply_add<f16>(float* c, const un
 template <> __device__ __forceinline__ void multiply_add<bf16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// The same where only eight products may be left.
+template <class T> TW_DEVICE void multiply_add(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1, bool all);
+template <> __device__ __forceinline__ void multiply_add<f16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1, bool all) {
+  if (all) return multiply_add<f16>(c, a, b0, b1);
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b0));
+}
+template <> __device__ __forceinline__ void multiply_add<bf16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1, bool all) {
+  if (all) return multiply_add<bf16>(c, a, b0, b1);
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b0));
 }
 )cuda";
 }

@@ -10,7 +10,7 @@ std::string type_of(DType t) {
   switch (compute_type(t)) {
     case DType::f64: return "double";
     case DType::i32: return "int";
-    case DType::i64: return "long long";
+    case DType::i64: return "i64";
     case DType::boolean: return "bool";
     default: return "float";
   }
@@ -22,8 +22,8 @@ std::string stored_type_of(DType t) {
     case DType::bf16: return "bf16";
     case DType::f8e4m3: return "f8e4m3";
     case DType::f8e5m2: return "f8e5m2";
-    case DType::i8: return "signed char";
-    case DType::u8: return "unsigned char";
+    case DType::i8: return "i8";
+    case DType::u8: return "u8";
     case DType::boolean: return "bool";
     default: return type_of(t);
   }

@@ -52,7 +52,7 @@ struct NestText : TensorLeaf {
         for (std::size_t b = 0; b < begun.size(); ++b) {
           std::vector<StatementId> group = {begun[b]};
           if (b + 1 == begun.size()) group = with_maps(p, nest, nodes, n, begun[b]);
-          finish(*common_points(p, nest, group), group);
+          finish(points_of(group), group);
         }
         begun.clear();
       } else if (const Init* i = std::get_if<Init>(&nodes[n].op)) {
@@ -72,9 +72,9 @@ struct NestText : TensorLeaf {
       if (statement(x).out == buffer(b).tensor) id = x;
     for (std::size_t later = n + 1; later < nodes.size(); ++later)
       if (const Compute* c = std::get_if<Compute>(&nodes[later].op); c && c->statement == id) return;
-    const auto points = common_points(p, nest, {id});
-    streamed.emplace(id, *points);
-    init(id, *points);
+    const Points points = points_of({id});
+    streamed.emplace(id, points);
+    init(id, points);
     begun.push_back(id);
   }
 
@@ -86,18 +86,18 @@ struct NestText : TensorLeaf {
     line(fmt::format("// {}", print(p, statement(c.statement))));
     if (streamed.count(c.statement)) return streamed_step(c.statement, streamed.at(c.statement));
     const std::vector<StatementId> group = with_maps(p, nest, nodes, n, c.statement);
-    const auto points = common_points(p, nest, group);
-    const Leaf leaf = leaf_of(*points, group[0], group.back());
+    const Points points = points_of(group);
+    const Leaf leaf = leaf_of(points, group[0], group.back());
     if (leaf.at && leaf.at->tensor) {
       line("{");
       ++depth;
-      init(group[0], *points);
-      tensor_step(*points, leaf);
-      tensor_finish(*points, group);
+      init(group[0], points);
+      tensor_step(points, leaf);
+      tensor_finish(points, group);
       close(1);
       return;
     }
-    vector_group(*points, group);
+    vector_group(points, group);
   }
 
   void loop(const Node& node, const For& f) {
@@ -160,6 +160,7 @@ struct NestText : TensorLeaf {
     }
     grid_tiles(grid);
     place_buffers();
+    clear_borders();
     block(*body);
     out.text += "}\n";
     out.text = group_primitives + out.text;
@@ -175,7 +176,33 @@ struct NestText : TensorLeaf {
 
 }  // namespace
 
-Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& nest, const std::vector<DimOrder>& layouts) {
+namespace {
+
+// What is made whole in scratch, and read with a border of zeros around it, is given room for the border.
+Nest with_borders(const Program& p, const Region& r, const Nest& nest) {
+  Nest out = nest;
+  for (Buffer& b : out.buffers) {
+    if (!b.inner || !b.at || b.at->level != LevelRole::scratch || b.outside != 0.0) continue;
+    for (StatementId id : r.statements)
+      for_each_access(*p.statement(id), [&](const Access& a) {
+        if (a.tensor != b.tensor || !a.otherwise) return;
+        for (std::size_t d = 0; d < b.box.size(); ++d) {
+          const Span wanted = hull(a.at[d], compute_of(nest, id).ranges, p.tensor(b.tensor).dims[d]);
+          const bool fixed = wanted.low.terms.empty() && wanted.high.terms.empty() && b.box[d].low.terms.empty() && b.box[d].high.terms.empty();
+          if (!fixed) continue;
+          b.box[d].low.offset = std::min(b.box[d].low.offset, wanted.low.offset);
+          b.box[d].high.offset = std::max(b.box[d].high.offset, wanted.high.offset);
+          b.extent[d] = b.box[d].high.offset - b.box[d].low.offset;
+        }
+      });
+  }
+  return out;
+}
+
+}  // namespace
+
+Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& planned, const std::vector<DimOrder>& layouts) {
+  const Nest nest = with_borders(p, r, planned);
   NestText text{{{{{{p, r, s, nest, layouts, {}}}}}}};
   return text.run();
 }

@@ -48,7 +48,7 @@ struct TensorLeaf : VectorLeaf {
       else t.taps.push_back(x);
     }
     if (t.k < 0) return Refused{p.tensor(t.a->tensor).name + " is not contiguous along a reduced axis"};
-    if (full(points, t.k) % 16) return Refused{fmt::format("{} products are no multiple of 16", full(points, t.k))};
+    if (full(points, t.k) % (leaf.at->group ? 16 : 8)) return Refused{fmt::format("{} products are no multiple of 8", full(points, t.k))};
     t.k_last = stride_along(points, leaf.first, *t.b, t.k) == 1;
     if (leaf.at->group) {
       if (auto refusal = group_fits(points, leaf, t); !refusal.empty()) return Refused{std::move(refusal)};
@@ -149,31 +149,34 @@ struct TensorLeaf : VectorLeaf {
     close(1);
     const std::int64_t products = full(points, t->k);
     line(fmt::format("unsigned a[2][{}][4], b[2][{}][4];", m_fragments, n_fragments / 2));
-    load_fragments(*t, m_fragments, n_fragments, "0", "0", b_k);
+    load_fragments(*t, m_fragments, n_fragments, "0", "0", b_k, products);
     line("#pragma unroll");
     line(fmt::format("for (int k = 0; k < {}; k += 16) {{", products));
     ++depth;
-    if (products > 16) {
+    if (products > 16) {  // eight are left in the end where there is no whole step
       line(fmt::format("if (k + 16 < {}) {{  // the next products, while these are multiplied", products));
       ++depth;
-      load_fragments(*t, m_fragments, n_fragments, "(k / 16 + 1) % 2", "(k + 16)", b_k);
+      load_fragments(*t, m_fragments, n_fragments, "(k / 16 + 1) % 2", "(k + 16)", b_k, products);
       close(1);
     }
     line("#pragma unroll");
     line(fmt::format("for (int m = 0; m < {}; ++m)", m_fragments));
     line("#pragma unroll");
-    line(fmt::format("  for (int n = 0; n < {0}; ++n) multiply_add<{1}>(acc_{2} + (m * {0} + n) * 4, a[k / 16 % 2][m], b[k / 16 % 2][n / 2][n % 2 * 2], b[k / 16 % 2][n / 2][n % 2 * 2 + 1]);",
-                     n_fragments, type, tensor(statement(leaf.first).out)));
+    line(fmt::format("  for (int n = 0; n < {0}; ++n) multiply_add<{1}>(acc_{2} + (m * {0} + n) * 4, a[k / 16 % 2][m], b[k / 16 % 2][n / 2][n % 2 * 2], b[k / 16 % 2][n / 2][n % 2 * 2 + 1]{3});",
+                     n_fragments, type, tensor(statement(leaf.first).out), products % 16 ? fmt::format(", k + 16 <= {}", products) : ""));
     close(2 + static_cast<int>(t->taps.size()));
   }
-  void load_fragments(const Tile& t, int m_fragments, int n_fragments, const std::string& at, const std::string& k, std::int64_t b_k) {
+  void load_fragments(const Tile& t, int m_fragments, int n_fragments, const std::string& at, const std::string& k, std::int64_t b_k, std::int64_t products) {
+    const bool tail = products % 16 != 0;
     line("#pragma unroll");
-    line(fmt::format("for (int m = 0; m < {}; ++m) load_matrices(a[{}][m], a_row[m] + {});", m_fragments, at, k));
+    // Where only eight products are left, what lanes would bring of the next eight is not there.
+    const std::string a_back = tail ? fmt::format(" - ({} + 16 > {} ? lane / 16 * 8 : 0)", k, products) : "", b_back = tail ? fmt::format(" - ({} + 16 > {} ? lane / 8 % 2 * {} : 0)", k, products, 8 * b_k) : "";
+    line(fmt::format("for (int m = 0; m < {}; ++m) load_matrices(a[{}][m], a_row[m] + {}{});", m_fragments, at, k, a_back));
     line("#pragma unroll");
     const std::string along = buffer_of(t.b->tensor).at->swizzled ? fmt::format("(({} / 8 + lane / 8 % 2) ^ lane % 8) * 8", k)
                               : b_k == 1                          ? k
                                                                   : fmt::format("{} * {}", k, b_k);
-    line(fmt::format("for (int n = 0; n < {}; ++n) load_matrices{}(b[{}][n], b_row[n] + {});", n_fragments / 2, t.k_last ? "" : "_transposed", at, along));
+    line(fmt::format("for (int n = 0; n < {}; ++n) load_matrices{}(b[{}][n], b_row[n] + {}{});", n_fragments / 2, t.k_last ? "" : "_transposed", at, along, b_back));
   }
 
   // ---- instructions of four warps
@@ -217,19 +220,19 @@ struct TensorLeaf : VectorLeaf {
   std::string alive(const Points& points, const std::vector<RegionAxis>& list) const {
     std::string all;
     for (RegionAxis a : list)
-      if (!always_live(points, a)) all += fmt::format("{}{} < {}", all.empty() ? "" : " && ", axis(points, a), high(points, a));
+      if (const std::string one = exists(points, a); !one.empty()) all += (all.empty() ? "" : " && ") + one;
     return all;
   }
   static std::string both(const std::string& a, const std::string& b) { return a.empty() ? b : b.empty() ? a : a + " && " + b; }
 
-  // How many columns of a row a thread stores at once, where all results leave the kernel: 4 of 16 bits (two threads exchange
+  // How many columns of a row a thread stores at once: 4 of 16 bits (two threads exchange
   // halves of two fragments, so that four of them fill a sector), or the two of a fragment.
   std::int64_t columns_together(const Points& points, const Tile& t, const std::vector<StatementId>& group) const {
     std::int64_t n = 4;
     for (StatementId id : group) {
       if (!is_stored(group, id)) continue;
       const TensorId out_ = statement(id).out;
-      if (in_scratch(buffer_of(out_)) || t.n.empty()) return 1;
+      if (t.n.empty()) return 1;
       n = std::min(n, together(points, out_, indices(points, id, statement(id).at), t.n.back(), 4));
       if (bytes_of(p.tensor(out_).dtype) != 2 || !plain_float(DType::f32, p.tensor(out_).dtype)) n = std::min<std::int64_t>(n, 2);
     }
@@ -342,7 +345,8 @@ struct TensorLeaf : VectorLeaf {
       ScalarSource to(p, points, where, axes(points), pad());
       const std::string address = to.address(statement(id).out, indices(points, id, statement(id).at));
       const std::string store = together_ == 4 ? fmt::format("*reinterpret_cast<word<8>*>(&{}) = four;", address) : fmt::format("put<2>(&{}, {} + u);", address, name);
-      line(fmt::format("if ({}) {}", both("row_live", column_live), store));
+      // Into scratch the zeros of what does not exist too.
+      line(fmt::format("if ({}) {}", in_scratch(buffer_of(statement(id).out)) ? "boxed" : both("row_live", column_live), store));
       close(together_ == 4 ? 1 : 2);
     }
   }

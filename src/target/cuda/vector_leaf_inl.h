@@ -55,8 +55,8 @@ struct VectorLeaf : LeafShape {
     if (in_registers) line("#pragma unroll");
     line(fmt::format("for (int round = 0; round < {}; ++round) {{", leaf.rounds));
     ++depth;
-    line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
-    line(leaf.items % s.threads ? fmt::format("if (rest < {}) {{", leaf.items) : "{");
+    line(leaf.lanes > 1 ? fmt::format("unsigned rest = (threadIdx.x + round * {}) / {};", s.threads, leaf.lanes) : fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
+    line(leaf.items * leaf.lanes % s.threads ? fmt::format("if (rest < {}) {{", leaf.items) : "{");
     ++depth;
     for (std::size_t i = leaf.parallel.size(); i-- > 0;) {
       const RegionAxis a = leaf.parallel[i];
@@ -78,7 +78,7 @@ struct VectorLeaf : LeafShape {
       const RegionAxis a = leaf.parallel[i];
       line(fmt::format("const int {} = base{} + {};", axis(points, a), a, leaf.offset(i, fmt::format("e / {} % {}", divisor, leaf.tile[i]))));
       divisor *= leaf.tile[i];
-      if (!always_live(points, a)) live += fmt::format(" && {} < {}", axis(points, a), high(points, a));
+      if (const std::string one = exists(points, a); !one.empty()) live += " && " + one;
       const std::int64_t whole = points.full[static_cast<std::size_t>(a)];
       if (leaf.threads[i] * leaf.tile[i] > whole) boxed += fmt::format("{}{} - {} < {}", boxed.empty() ? "" : " && ", axis(points, a), low(points, a), whole);
     }
@@ -94,13 +94,42 @@ struct VectorLeaf : LeafShape {
     ++depth;
     name_element(points, leaf);
   }
-  void open_reduced(const Points& points, const Leaf& leaf) {
+  // How many loops it opened.
+  int open_reduced(const Points& points, const Leaf& leaf) {
+    if (leaf.lanes > 1) return open_shared(points, leaf);
     for (RegionAxis a : leaf.reduced) {
       const std::int64_t step = a == leaf.reduced.back() ? leaf.products : 1;
       if (!points.tiled[static_cast<std::size_t>(a)] && points.extent[static_cast<std::size_t>(a)] <= 16) line("#pragma unroll");
       line(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3}) {{", axis(points, a), low(points, a), high(points, a), step));
       ++depth;
     }
+    return static_cast<int>(leaf.reduced.size());
+  }
+  // One loop over all reduced axes, of which each thread takes every `lanes`-th piece.
+  int open_shared(const Points& points, const Leaf& leaf) {
+    std::int64_t all = 1;
+    for (RegionAxis a : leaf.reduced) all *= points.extent[static_cast<std::size_t>(a)];
+    line(fmt::format("for (int flat = int(threadIdx.x % {0}) * {1}; flat < {2}; flat += {3}) {{", leaf.lanes, leaf.products, all, leaf.lanes * leaf.products));
+    ++depth;
+    std::int64_t divisor = 1;
+    for (std::size_t i = leaf.reduced.size(); i-- > 0;) {
+      const std::int64_t n = points.extent[static_cast<std::size_t>(leaf.reduced[i])];
+      line(fmt::format("const int {} = flat / {}{};", axis(points, leaf.reduced[i]), divisor, i > 0 ? fmt::format(" % {}", n) : ""));
+      divisor *= n;
+    }
+    return 1;
+  }
+  // What the threads that share a box have is put together, in the same order in each of them.
+  void share(const Leaf& leaf, const std::string& array, const Statement& st) {
+    line("#pragma unroll");
+    line(fmt::format("for (int e = 0; e < {}; ++e)", leaf.elements));
+    line("#pragma unroll");
+    line(fmt::format("  for (int other = {}; other > 0; other /= 2) {{", leaf.lanes / 2));
+    ++depth;
+    line(fmt::format("  const {} theirs = from_lane<{}>({}, other);", type_of(accumulated(st)), leaf.lanes, array));
+    line(fmt::format("  {0} = {1};", array, combined(st.reducer, array, "theirs")));
+    --depth;
+    line("  }");
   }
 
   void accumulate(const Points& points, const Leaf& leaf, const std::string& array) {
@@ -111,7 +140,7 @@ struct VectorLeaf : LeafShape {
   void accumulate_elements(const Points& points, Leaf leaf, const std::string& array) {
     if (whole_boxes(points, leaf)) return accumulate_boxes(points, leaf, array);
     const Statement& st = statement(leaf.first);
-    open_reduced(points, leaf);
+    const int loops = open_reduced(points, leaf);
     open_elements(points, leaf);
     line("if (live) {");
     ++depth;
@@ -121,7 +150,7 @@ struct VectorLeaf : LeafShape {
     out.text += source.lines;
     const std::string update = fmt::format("{0} = {1};", array, combined(st.reducer, array, v));
     line(guard.empty() ? update : fmt::format("if ({}) {}", guard, update));
-    close(2 + static_cast<int>(leaf.reduced.size()));
+    close(2 + loops);
   }
 
   // ---- boxes whose operands are all there
@@ -202,7 +231,7 @@ struct VectorLeaf : LeafShape {
   void accumulate_boxes(const Points& points, Leaf& leaf, const std::string& array) {
     const Statement& st = statement(leaf.first);
     leaf.products = products_together(points, leaf);
-    open_reduced(points, leaf);
+    const int loops = open_reduced(points, leaf);
     Box box{leaf.parallel, leaf.tile, &leaf};
     if (leaf.products > 1) box.axis.push_back(leaf.reduced.back()), box.extent.push_back(leaf.products);
     std::vector<std::string> first = axes(points), at = axes(points), place;
@@ -231,22 +260,24 @@ struct VectorLeaf : LeafShape {
     const std::string v = source.value(st.body, leaf.first);
     out.text += source.lines;
     line(fmt::format("{0} = {1};", array, combined(st.reducer, array, v)));
-    close(1 + static_cast<int>(leaf.reduced.size()));
+    close(1 + loops);
   }
 
-  // How many products one piece of an operand holds, where the operands are zero behind the last product.
+  // How many products one piece of an operand holds: where the axis has whole pieces, or the operands are zero behind its last product.
   std::int64_t products_together(const Points& points, const Leaf& leaf) const {
+    if (leaf.reduced.empty()) return 1;
     const Statement& st = statement(leaf.first);
-    if (leaf.reduced.empty() || st.reducer != Reducer::sum || !contraction(p, st)) return 1;
+    const bool product = st.reducer == Reducer::sum && contraction(p, st);
     const RegionAxis k = leaf.reduced.back();
+    const auto ks = static_cast<std::size_t>(k);
     std::int64_t most = 1;
-    bool there = true;
+    bool there = product;
     for_each_access(st, [&](const Access& a) {
       there &= in_scratch(buffer_of(a.tensor));
-      most = std::max(most, together(points, a.tensor, indices(points, leaf.first, a.at), k, 4));
+      most = std::max(most, together(points, a.tensor, indices(points, leaf.first, a.at), k, product && leaf.lanes == 1 ? 4 : 8));
     });
-    const auto ks = static_cast<std::size_t>(k);
-    return there && points.full[ks] % most == 0 && points.extent[ks] % most == 0 ? most : 1;
+    const bool whole = !points.tiled[ks] && points.extent[ks] % most == 0;
+    return (whole && (product || leaf.lanes > 1)) || (there && points.full[ks] % most == 0 && points.extent[ks] % most == 0) ? most : 1;
   }
 
   // ---- the maps behind a reduction, or a group of maps alone
@@ -350,10 +381,25 @@ struct VectorLeaf : LeafShape {
       const std::string name = fmt::format("r_{}", tensor(st.out));
       if (is_stored(group, id)) stores += fmt::format("{}w_{}[{}] = {}{}{};\n", pad(), tensor(st.out), u, zeroed ? "live ? " : "", plain_float(have, declared) ? v : source.rounded(v, have, declared),
                                                      zeroed ? fmt::format(" : {}(0)", type_of(declared)) : "");
-      source.lines += fmt::format("{}const {} {} = {};\n", pad(), type_of(declared), name, source.rounded(v, have, declared));
+      source.lines += fmt::format("{}const {} {} = {};\n", pad(), type_of(declared), name, plain_float(have, declared) && !decides(st.out) ? v : source.rounded(v, have, declared));
       source.know(st.out, name);
     }
     out.text += source.lines + stores;
+  }
+  // Whether a reader asks more of a value than its size: then it is rounded as declared first, else it may be held wider.
+  bool decides(TensorId t) const {
+    const auto asks = [&](const ScalarRef& x, const auto& self) -> bool {
+      if (!x) return false;
+      if ((x->op >= Op::eq && x->op <= Op::select) || (x->op >= Op::floor && x->op <= Op::trunc) || x->op == Op::floor_div || x->op == Op::mod || x->op == Op::sign || (x->op == Op::cast && !is_float(x->dtype))) return true;
+      return std::any_of(x->args.begin(), x->args.end(), [&](const ScalarRef& a) { return self(a, self); });
+    };
+    for (StatementId id : r.statements) {
+      bool reads = false;
+      for_each_access(statement(id), [&](const Access& a) { reads |= a.tensor == t; });
+      const Reducer how = statement(id).reducer;
+      if (reads && (how == Reducer::argmax || how == Reducer::argmin || statement(id).guard || asks(statement(id).body, asks))) return true;
+    }
+    return false;
   }
   // Whether storing rounds as declared, so that a value need not be rounded before.
   static bool plain_float(DType have, DType declared) { return have == DType::f32 && (declared == DType::f16 || declared == DType::bf16 || declared == DType::f32); }
@@ -387,8 +433,13 @@ struct VectorLeaf : LeafShape {
       line(fmt::format("for (int e = 0; e < {}; ++e) acc[e] = {};", leaf.elements, identity(st.reducer, accumulated(st))));
       accumulate_elements(points, leaf, "acc[e]");
     }
+    if (leaf.lanes > 1) {
+      share(leaf, "acc[e]", st);
+      line(fmt::format("if (threadIdx.x % {} == 0) {{", leaf.lanes));
+      ++depth;
+    }
     finish_elements(points, leaf, group, "acc[e");
-    close(2);
+    close(leaf.lanes > 1 ? 3 : 2);
   }
   // `value`: an accumulator's name, open behind its index e.
   void finish_elements(const Points& points, const Leaf& leaf, const std::vector<StatementId>& group, const std::string& value) {

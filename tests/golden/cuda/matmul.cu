@@ -11,7 +11,7 @@ kernel matmul
       map D[m n] : f16 = C[m n]
       store D[m0:m1, n0:n1] : f16
 
-extern "C" __global__ void __launch_bounds__(128, 1) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
+extern "C" __global__ void __launch_bounds__(128, 8) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
   unsigned block = blockIdx.x;
   const int n_0 = int(block % 6) * 16, n_1 = min(n_0 + 16, 96);
@@ -66,19 +66,19 @@ extern "C" __global__ void __launch_bounds__(128, 1) matmul(const f16* __restric
     // C[m n] : f32 = sum[k] A[m k] * B[k n]
     {
       const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
-      const int a2_k = max(k_0, 0);
+      const int a2_k = k_0;
       const f16* a_row[1];
       #pragma unroll
       for (int m = 0; m < 1; ++m) {
         const int row = min(warp_m * 16 + m * 16 + lane % 16, 63);
-        const int a0_m = max(m_0, 0) + int(unsigned(row) / 1 % 64);
+        const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
         a_row[m] = &s_A[((a0_m) - (m_0)) * 72 + ((a2_k) - (k_0))] + lane / 16 * 8;
       }
       const f16* b_row[1];
       #pragma unroll
       for (int n = 0; n < 1; ++n) {
         const int column = warp_n * 16 + n * 16 + lane / 16 * 8;
-        const int a1_n = max(n_0, 0) + int(unsigned(column) / 1 % 16);
+        const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
         b_row[n] = &s_B[((a2_k) - (k_0)) * 24 + ((a1_n) - (n_0))] + lane / 8 % 2 * 192 + lane % 8 * 24;
       }
       unsigned a[2][1][4], b[2][1][4];
@@ -108,23 +108,23 @@ extern "C" __global__ void __launch_bounds__(128, 1) matmul(const f16* __restric
     #pragma unroll
     for (int n = 0; n < 1; ++n) {
       const int row = warp_m * 16 + m * 8 + lane / 4;
-      const int a0_m = max(m_0, 0) + int(unsigned(row) / 1 % 64);
+      const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
       const bool boxed = true, row_live = a0_m < min(m_1, 150);
       float w_D[4] = {};
       #pragma unroll
       for (int u = 0; u < 4; ++u) {
         const int column = warp_n * 16 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
-        const int a1_n = max(n_0, 0) + int(unsigned(column) / 1 % 16);
+        const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
         if (row_live) {
           const float r_C = acc_C[((m / 2 * 2 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
-          const float r_D = load(round_to<f16>(r_C));
+          const float r_D = r_C;
           w_D[u] = r_C;
         }
       }
       {
         const word<8> four = exchange<f16>(w_D);
         const int column = warp_n * 16 + n * 16 + lane % 2 * 8 + lane / 2 % 2 * 4;
-        const int a1_n = max(n_0, 0) + int(unsigned(column) / 1 % 16);
+        const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
         if (row_live) *reinterpret_cast<word<8>*>(&g_D[(a0_m) * 96 + (a1_n)]) = four;
       }
     }

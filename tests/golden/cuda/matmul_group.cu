@@ -15,7 +15,7 @@ TW_DEVICE void group_multiply_matmul_group(float* d, unsigned long long a, unsig
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1, 1, 1, 0, 1;"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) : "l"(a), "l"(b));
 }
-extern "C" __global__ void __launch_bounds__(128, 1) matmul_group(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
+extern "C" __global__ void __launch_bounds__(128, 7) matmul_group(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
   unsigned block = blockIdx.x;
   const int m_0 = int(block % 2) * 64, m_1 = min(m_0 + 64, 128);
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) matmul_group(const f16* __r
     #pragma unroll
     for (int n = 0; n < 4; ++n) {
       const int row = warp_m * 16 + m * 8 + lane / 4;
-      const int a0_m = max(m_0, 0) + int(unsigned(row) / 1 % 64);
+      const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
       const bool boxed = true, row_live = true;
       float w_D[4] = {};
       #pragma unroll
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) matmul_group(const f16* __r
         const int a1_n = 0 + int(unsigned(column) / 1 % 64);
         if (row_live) {
           const float r_C = acc_C[((m / 2 * 8 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
-          const float r_D = load(round_to<f16>(r_C));
+          const float r_D = r_C;
           w_D[u] = r_C;
         }
       }

@@ -17,7 +17,7 @@ kernel pair
         map Z[n y x f] : f16 = min(max(Y[n y x f] + b[f], 0), 6)
         store Z[0:1, y0:y1, x0:x1, f0:f1] : f16
 
-extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict__ g_X, const f16* __restrict__ g_V, const f16* __restrict__ g_a, const f16* __restrict__ g_W, const f16* __restrict__ g_b, f16* __restrict__ g_Z) {
+extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict__ g_X, const f16* __restrict__ g_V, const f16* __restrict__ g_a, const f16* __restrict__ g_W, const f16* __restrict__ g_b, f16* __restrict__ g_Z) {
   extern __shared__ __align__(1024) unsigned char scratch[];
   unsigned block = blockIdx.x;
   const int f_0 = int(block % 4) * 16, f_1 = min(f_0 + 16, 64);
@@ -115,8 +115,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
     unsigned rest = threadIdx.x + round * 128;
     if (rest < 120) {
       const int base3 = 0 + int(rest % 24 * 2); rest /= 24;
-      const int base2 = max(x_0, 0) + int(rest % 5 * 1); rest /= 5;
-      const int base1 = max(y_0, 0) + int(rest % 1 * 4); rest /= 1;
+      const int base2 = x_0 + int(rest % 5 * 1); rest /= 5;
+      const int base1 = y_0 + int(rest % 1 * 4); rest /= 1;
       const int base0 = 0 + int(rest % 1 * 1); rest /= 1;
       float acc[8];
       #pragma unroll
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
             const float v0 = r_D + beside0[(u) * 1];
             const float v1 = maximum(v0, (0.0f));
             const float v2 = minimum(v1, (6.0f));
-            const float r_E = load(round_to<f16>(v2));
+            const float r_E = v2;
             w_E[u] = live ? v2 : float(0);
           }
           put<2>(&s_E[(a0_n) * 1120 + ((a1_y) - (y_0)) * 280 + ((a2_x) - (x_0)) * 56 + (a3_c)], w_E);
@@ -188,8 +188,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       #pragma unroll
       for (int m = 0; m < 1; ++m) {
         const int row = min(warp_m * 16 + m * 16 + lane % 16, 19);
-        const int a2_x = max(x_0, 0) + int(unsigned(row) / 1 % 5);
-        const int a1_y = max(y_0, 0) + int(unsigned(row) / 5 % 4);
+        const int a2_x = x_0 + int(unsigned(row) / 1 % 5);
+        const int a1_y = y_0 + int(unsigned(row) / 5 % 4);
         const int a0_n = 0 + int(unsigned(row) / 20 % 1);
         a_row[m] = &s_E[(a0_n) * 1120 + ((a1_y) - (y_0)) * 280 + ((a2_x) - (x_0)) * 56 + (a4_c)] + lane / 16 * 8;
       }
@@ -197,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       #pragma unroll
       for (int n = 0; n < 1; ++n) {
         const int column = warp_n * 16 + n * 16 + lane / 16 * 8 + lane % 8;
-        const int a3_f = max(f_0, 0) + int(unsigned(column) / 1 % 16);
+        const int a3_f = f_0 + int(unsigned(column) / 1 % 16);
         b_row[n] = &s_W[((a3_f) - (f_0)) * 56 + (a4_c)] + lane / 8 % 2 * 8;
       }
       unsigned a[2][1][4], b[2][1][4];
@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       #pragma unroll
       for (int u = 0; u < 4; ++u) {
         const int column = warp_n * 16 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
-        const int a3_f = max(f_0, 0) + int(unsigned(column) / 1 % 16);
+        const int a3_f = f_0 + int(unsigned(column) / 1 % 16);
         column0[n * 4 + u] = load(g_b[(a3_f)]);
       }
       #pragma unroll
@@ -235,28 +235,28 @@ extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict_
       #pragma unroll
       for (int n = 0; n < 1; ++n) {
         const int row = warp_m * 16 + m * 8 + lane / 4;
-        const int a2_x = max(x_0, 0) + int(unsigned(row) / 1 % 5);
-        const int a1_y = max(y_0, 0) + int(unsigned(row) / 5 % 4);
+        const int a2_x = x_0 + int(unsigned(row) / 1 % 5);
+        const int a1_y = y_0 + int(unsigned(row) / 5 % 4);
         const int a0_n = 0 + int(unsigned(row) / 20 % 1);
         const bool boxed = row < 20, row_live = row < 20 && a1_y < min(y_1, 14) && a2_x < min(x_1, 14);
         float w_Z[4] = {};
         #pragma unroll
         for (int u = 0; u < 4; ++u) {
           const int column = warp_n * 16 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
-          const int a3_f = max(f_0, 0) + int(unsigned(column) / 1 % 16);
+          const int a3_f = f_0 + int(unsigned(column) / 1 % 16);
           if (row_live) {
             const float r_Y = acc_Y[((m / 2 * 2 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
             const float v0 = r_Y + column0[n * 4 + u];
             const float v1 = maximum(v0, (0.0f));
             const float v2 = minimum(v1, (6.0f));
-            const float r_Z = load(round_to<f16>(v2));
+            const float r_Z = v2;
             w_Z[u] = v2;
           }
         }
         {
           const word<8> four = exchange<f16>(w_Z);
           const int column = warp_n * 16 + n * 16 + lane % 2 * 8 + lane / 2 % 2 * 4;
-          const int a3_f = max(f_0, 0) + int(unsigned(column) / 1 % 16);
+          const int a3_f = f_0 + int(unsigned(column) / 1 % 16);
           if (row_live) *reinterpret_cast<word<8>*>(&g_Z[(a1_y) * 896 + (a2_x) * 64 + (a3_f)]) = four;
         }
       }

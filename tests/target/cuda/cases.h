@@ -1,7 +1,12 @@
 // The kernels that the CUDA target's tests and its bench share: planned for a GPU, run by the CPU target here and printed there.
 #pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "expr/evaluate.h"
 #include "expr/text.h"
-#include "plan/plan.h"
+#include "plan/choose.h"
 #include "target/cuda/source.h"
 
 namespace tilewright::testing {
@@ -32,6 +37,122 @@ inline GpuCase gpu_case(const std::string& name, const std::string& text, const 
   c.schedule = choices[choice].schedule, c.predicted = choices[choice].seconds;
   c.nest = expand(*c.program, c.region, c.schedule, name);
   return c;
+}
+
+// A kernel of a plan as a program of its own: what it reads are inputs, what others read outputs.
+inline GpuCase kernel_case(const Plan& plan, const PlannedKernel& k) {
+  Program p = *plan.program;
+  const Boundary b = boundary(p, *k.region);
+  std::set<TensorId> used;
+  p.nodes.clear(), p.inputs.clear(), p.outputs = b.outputs;
+  for (StatementId id : k.region->statements) {
+    const Statement& s = *plan.program->statement(id);
+    used.insert(s.out);
+    for_each_access(s, [&](const Access& a) { used.insert(a.tensor); });
+    p.nodes.emplace_back(s);
+  }
+  for (TensorId t : b.inputs) {
+    if (p.tensor(t).kind == Kind::intermediate) p.tensor(t).kind = Kind::input;
+    if (p.tensor(t).kind == Kind::input) p.inputs.push_back(t);
+  }
+  for (std::size_t t = 0; t < p.tensors.size(); ++t)
+    if (!used.count(static_cast<TensorId>(t))) p.tensors[t].dims.clear(), p.tensors[t].kind = Kind::intermediate;
+  GpuCase c;
+  c.name = k.name, c.layouts = plan.layouts, c.schedule = k.schedule, c.predicted = k.cost.seconds;
+  std::vector<StatementId> all;
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) all.push_back(static_cast<StatementId>(n));
+  c.program = std::make_shared<const Program>(std::move(p));
+  c.region = *unify(*c.program, all);
+  for (LeafAt& l : c.schedule.leaves) l.statement = all[static_cast<std::size_t>(k.region->position(l.statement))];
+  c.nest = expand(*c.program, c.region, c.schedule, c.name);
+  return c;
+}
+// Of a plan's kernels one of each signature, and how often it stands there.
+inline std::vector<std::pair<GpuCase, int>> distinct_kernels(const Plan& plan) {
+  std::vector<std::pair<GpuCase, int>> list;
+  std::map<std::string, std::size_t> known;
+  for (const PlannedKernel& k : plan.kernels) {
+    if (!k.region) continue;
+    const auto [at, fresh] = known.emplace(signature(*plan.program, *k.region, plan.layouts), list.size());
+    if (fresh) list.emplace_back(kernel_case(plan, k), 0);
+    ++list[at->second].second;
+  }
+  return list;
+}
+
+inline Array array_of(const Program& p, TensorId t) {
+  std::vector<std::int64_t> dims;
+  for (const Size& d : p.tensor(t).dims) dims.push_back(d.constant());
+  return Array::make(p.tensor(t).dtype, dims);
+}
+inline double element(const Array& a, std::int64_t i) {
+  switch (a.dtype) {
+    case DType::f64: return a.as<double>()[i];
+    case DType::f32: return a.as<float>()[i];
+    case DType::f16: return f16_to_f32(a.as<std::uint16_t>()[i]);
+    case DType::bf16: return bf16_to_f32(a.as<std::uint16_t>()[i]);
+    case DType::i64: return static_cast<double>(a.as<std::int64_t>()[i]);
+    case DType::i32: return a.as<std::int32_t>()[i];
+    case DType::i8: return a.as<std::int8_t>()[i];
+    default: return a.as<std::uint8_t>()[i];
+  }
+}
+// Values of what a case reads, row-major: floats of a size that leaves sums of order one, indices that are some.
+inline Values sample(const GpuCase& c) {
+  const Program& p = *c.program;
+  Values given;
+  std::uint64_t seed = 17;
+  for (TensorId t : boundary(p, c.region).inputs) {
+    const Tensor& tensor = p.tensor(t);
+    Array a = array_of(p, t);
+    if (!tensor.data.empty()) std::memcpy(a.data, tensor.data.data(), a.bytes());
+    const bool weight = tensor.kind == Kind::weight && a.dims.size() > 1;
+    const float scale = weight ? 2.0f / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, a.count() / std::max<std::int64_t>(1, a.dims[0])))) : 1.0f;
+    for (std::int64_t i = 0; i < a.count() && tensor.data.empty(); ++i) {
+      seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+      const float v = scale * (static_cast<float>(seed >> 40) / 8388608.0f - 1.0f);
+      const std::int64_t n = static_cast<std::int64_t>(seed >> 33) % (tensor.index_of ? tensor.index_of->constant() : 2);
+      if (a.dtype == DType::f64) a.as<double>()[i] = v;
+      else if (a.dtype == DType::f32) a.as<float>()[i] = v;
+      else if (a.dtype == DType::f16) a.as<std::uint16_t>()[i] = f32_to_f16(v);
+      else if (a.dtype == DType::bf16) a.as<std::uint16_t>()[i] = f32_to_bf16(v);
+      else if (a.dtype == DType::i64) a.as<std::int64_t>()[i] = n;
+      else if (a.dtype == DType::i32) a.as<std::int32_t>()[i] = static_cast<std::int32_t>(n);
+      else a.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(a.dtype == DType::boolean ? n % 2 : seed >> 40);
+    }
+    given[t] = std::move(a);
+  }
+  return given;
+}
+// From row-major into a layout, or back.
+inline Array relaid(const Array& a, const DimOrder& from_order, const DimOrder& to_order) {
+  Array out = Array::make(a.dtype, a.dims);
+  const auto from = dense_strides(a.dims, from_order), to = dense_strides(a.dims, to_order);
+  const auto width = static_cast<std::int64_t>(bytes_of(a.dtype));
+  std::vector<std::int64_t> point(a.dims.size(), 0);
+  for (std::int64_t n = a.count(); n-- > 0;) {
+    std::int64_t f = 0, t = 0;
+    for (std::size_t d = 0; d < point.size(); ++d) f += point[d] * from[d], t += point[d] * to[d];
+    std::memcpy(out.data + t * width, a.data + f * width, static_cast<std::size_t>(width));
+    for (std::size_t d = point.size(); d-- > 0;) {
+      if (++point[d] < a.dims[d]) break;
+      point[d] = 0;
+    }
+  }
+  return out;
+}
+// Norm of the difference over norm; where both are nothing but zeros, or the same integers, 0.
+inline double difference(const Array& want, const Array& got) {
+  double apart = 0, norm = 0;
+  for (std::int64_t i = 0; i < want.count(); ++i) {
+    const double w = element(want, i), g = element(got, i);
+    if (w == g || (std::isnan(w) && std::isnan(g))) {
+      if (std::isfinite(w)) norm += w * w;
+      continue;
+    }
+    apart += (w - g) * (w - g), norm += w * w;
+  }
+  return apart == 0 ? 0 : norm > 0 ? std::sqrt(apart / norm) : INFINITY;
 }
 
 // Depthwise 3 x 3 then pointwise, channels last, bias and ReLU6 behind both.

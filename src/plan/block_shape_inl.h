@@ -1,0 +1,271 @@
+// What the makers of a GPU's schedules share: sizes of tiles that are worth trying, boxes of points a thread, scratch that values need.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "plan/block_price.h"
+
+namespace tilewright {
+
+// One piece along an axis of a tile: sizes that are worth trying.
+struct Cut { RegionAxis axis; std::vector<std::int64_t> sizes; };
+
+struct BlockShape {
+  const Program& p;
+  const Region& r;
+  const Machine& m;
+  const std::vector<DimOrder>& layouts;
+  std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
+  const Statement& statement(std::size_t i) const { return *p.statement(r.statements[i]); }
+
+  std::vector<StatementFacts> facts = facts_of(p, r);
+  Boundary bound = boundary(p, r);
+  // By the axes of the steps: whether they may be cut so, what it costs at any sizes, and which boxes are moved and made.
+  struct Order { bool legal = false; Model model; std::vector<Transfer> moves; std::vector<std::vector<Span>> made; std::vector<std::vector<Span>> ranges; };
+  mutable std::map<std::vector<RegionAxis>, std::unique_ptr<Order>> orders{};
+
+  const Order& order_of(const Schedule& s) const {
+    std::vector<RegionAxis> key;
+    for (const AxisStep& step : s.steps) key.push_back(step.how == AxisStep::How::tile ? step.axis : -1 - step.axis);
+    auto& known = orders[key];
+    if (known) return *known;
+    known = std::make_unique<Order>(Order{legality(p, r, s, m).empty(), Model(p, r, s, m), transfers(p, r, s), {}, {}});
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      known->ranges.push_back(ranges(p, r, s, static_cast<int>(i)));
+      std::vector<Span> box;
+      for (std::size_t d = 0; d < statement(i).at.size(); ++d) box.push_back(hull(statement(i).at[d], known->ranges[i], p.tensor(statement(i).out).dims[d]));
+      known->made.push_back(std::move(box));
+    }
+    add_borders(*known);
+    return *known;
+  }
+  // ---- which statements are one leaf
+
+  std::set<RegionAxis> points_of(std::size_t i) const {
+    std::set<RegionAxis> list;
+    for (AxisId a : parallel_axes(statement(i)))
+      if (const auto x = plain_axis(r.image[i][static_cast<std::size_t>(a)]); x && extent(*x) > 1) list.insert(*x);
+    return list;
+  }
+  // The first statement of the leaf that each one is in: maps at the points of the statement before them go with it.
+  std::vector<std::size_t> leaf_starts() const {
+    std::vector<std::size_t> starts;
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      const bool goes_on = i > 0 && statement(i).reduced.empty() && points_of(i) == points_of(starts[i - 1]) && !reads_outside(i, starts[i - 1]);
+      starts.push_back(goes_on ? starts[i - 1] : i);
+    }
+    return starts;
+  }
+  // Whether a map reads what its leaf makes at another point.
+  bool reads_outside(std::size_t i, std::size_t from) const {
+    bool outside = false;
+    for_each_access(statement(i), [&](const Access& a) {
+      for (std::size_t j = from; j < i; ++j) {
+        if (statement(j).out != a.tensor) continue;
+        outside |= a.otherwise != nullptr;
+        for (std::size_t d = 0; d < a.at.size(); ++d)
+          outside |= !(substitute(p, a.at[d], r.image[i]) == substitute(p, statement(j).at[d], r.image[j]));
+      }
+    });
+    return outside;
+  }
+
+  std::vector<std::size_t> first = leaf_starts();
+  // What one leaf makes for another: it needs a place.
+  std::vector<TensorId> handed_on = made_for_others();
+  std::vector<TensorId> made_for_others() const {
+    std::vector<TensorId> list;
+    for (std::size_t i = 0; i < r.statements.size(); ++i)
+      for (std::size_t j = i + 1; j < r.statements.size(); ++j)
+        for_each_access(statement(j), [&](const Access& a) {
+          if (a.tensor == statement(i).out && first[j] != first[i] && !std::count(list.begin(), list.end(), a.tensor)) list.push_back(a.tensor);
+        });
+    return list;
+  }
+
+  // ---- costs, by the order of the steps
+
+  // What is made whole and read with a border of zeros has room for it.
+  void add_borders(Order& order) const {
+    for (std::size_t j = 0; j < r.statements.size(); ++j)
+      for_each_access(statement(j), [&](const Access& a) {
+        for (std::size_t i = 0; i < j; ++i) {
+          if (statement(i).out != a.tensor || !a.otherwise) continue;
+          for (std::size_t d = 0; d < a.at.size(); ++d) {
+            Span& box = order.made[i][d];
+            const Span wanted = hull(a.at[d], order.ranges[j], p.tensor(a.tensor).dims[d]);
+            if (!wanted.low.terms.empty() || !wanted.high.terms.empty() || !box.low.terms.empty() || !box.high.terms.empty()) continue;
+            box.low.offset = std::min(box.low.offset, wanted.low.offset), box.high.offset = std::max(box.high.offset, wanted.high.offset);
+          }
+        }
+      });
+  }
+  Cost cost_of(const Schedule& s) const {
+    std::vector<std::int64_t> sizes;
+    for (const AxisStep& step : s.steps) sizes.push_back(step.size);
+    return order_of(s).model.at(sizes);
+  }
+
+  RegionAxis region_axis(std::size_t i, AxisId a) const {
+    const auto plain = plain_axis(r.image[i][static_cast<std::size_t>(a)]);
+    return plain ? *plain : -1;
+  }
+
+  static std::vector<std::int64_t> powers(std::int64_t extent, std::int64_t least, std::int64_t most) {
+    std::vector<std::int64_t> list;
+    for (std::int64_t n = least; n < extent && n <= most; n *= 2) list.push_back(n);
+    if (list.empty() || extent <= most) list.push_back(extent);
+    return list;
+  }
+  // Tiles of a spatial axis: equal parts, so that the last one is not ragged.
+  static std::vector<std::int64_t> parts(std::int64_t extent, std::int64_t most) {
+    std::vector<std::int64_t> list;
+    for (std::int64_t n = 1; n <= extent; ++n) {
+      const std::int64_t size = ceil_div_i64(extent, n);
+      if (size <= most && (list.empty() || list.back() != size)) list.push_back(size);
+      if (size <= 4) break;
+    }
+    return list;
+  }
+
+  // The axis of a statement along which its result lies innermost, or -1.
+  AxisId innermost(std::size_t i) const {
+    const Statement& st = statement(i);
+    const DimOrder& order = layouts[static_cast<std::size_t>(st.out)];
+    for (std::size_t d = order.size(); d-- > 0;) {
+      const Index& at = st.at[static_cast<std::size_t>(order[d])];
+      for (const Index::Term& t : at.terms)
+        if (const AxisId* a = std::get_if<AxisId>(&t.of); a && st.axes[static_cast<std::size_t>(*a)] != Size(1)) return *a;
+    }
+    return -1;
+  }
+  std::int64_t width_of(TensorId t) const { return static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)); }
+
+  // Scratch that a schedule's values need, as the expander will lay them out.
+  std::int64_t scratch_bytes(const Schedule& s) const {
+    std::int64_t total = 0;
+    auto full = [&](const Span& span) {
+      std::vector<std::int64_t> v(2 * s.steps.size() + 2, 0);
+      for (std::size_t i = 0; i < s.steps.size(); ++i) v[2 * i + 1] = std::min(s.steps[i].size, extent(s.steps[i].axis));
+      return span.high.at(v.data()) - span.low.at(v.data());
+    };
+    auto add = [&](TensorId t, const std::vector<Span>& box) {
+      for (const ValueAt& v : s.values) {
+        if (v.tensor != t) continue;
+        std::int64_t elements = 1;
+        for (std::size_t i = 0; i < v.order.size(); ++i)
+          elements *= full(box[static_cast<std::size_t>(v.order[i])]) + (i + 1 == v.order.size() ? v.pad : 0);
+        const std::int64_t granule = v.swizzled ? 1024 : 128;
+        total = ceil_div_i64(total, granule) * granule + v.stages * (ceil_div_i64(elements * width_of(t), granule) * granule);
+      }
+    };
+    const Order& order = order_of(s);
+    for (const Transfer& t : order.moves)
+      if (!t.store) add(t.tensor, t.box);
+    for (std::size_t i = 0; i < r.statements.size(); ++i) add(statement(i).out, order.made[i]);
+    return total;
+  }
+
+  // Which operands of a contraction take the tensor path, as warps of 16 x 8 fragments.
+  std::optional<LeafAt> tensor_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, int warps) const {
+    if (columns % 16) return std::nullopt;
+    LeafAt best;
+    double least = INFINITY;
+    for (int n = 1; n <= warps; n *= 2) {
+      if (columns % (16 * n)) continue;
+      LeafAt leaf{r.statements[i], true, false, {}, warps / n, n, 0, static_cast<int>(columns / n)};
+      leaf.rows = static_cast<int>(ceil_div_i64(ceil_div_i64(rows, leaf.warps_m), 16) * 16);
+      if (leaf.rows * leaf.columns > 64 * 64) continue;                       // accumulators of a thread: 128 registers
+      const double reads = 1.0 / leaf.rows + 1.0 / leaf.columns;              // scratch read a multiply-add
+      const double waste = static_cast<double>(leaf.rows * leaf.warps_m) / static_cast<double>(rows);
+      if (reads * waste < least) least = reads * waste, best = leaf;
+    }
+    if (std::isinf(least)) return std::nullopt;
+    return best;
+  }
+
+  // Of a contraction whose products are all in the tile: operands in scratch, the first along its products.
+  std::optional<LeafAt> whole_tensor_leaf(const Schedule& s, std::size_t i) const {
+    const auto& c = facts[i].contraction;
+    if (!c || !warp_unit(m, p.tensor(c->a->tensor).dtype) || p.tensor(c->a->tensor).dtype != p.tensor(c->b->tensor).dtype) return std::nullopt;
+    const auto along = [&](const Access& x) {
+      const DimOrder& order = layouts[static_cast<std::size_t>(x.tensor)];
+      const auto axis = order.empty() ? std::nullopt : plain_axis(x.at[static_cast<std::size_t>(order.back())]);
+      return axis ? *axis : -1;
+    };
+    for (const Access* x : {c->a, c->b})
+      if (std::none_of(s.values.begin(), s.values.end(), [&](const ValueAt& v) { return v.tensor == x->tensor && v.stages == 1; })) return std::nullopt;
+    const auto full = full_ranges(s, i);
+    const auto of = [&](AxisId a) { return full[static_cast<std::size_t>(a)]; };
+    const AxisId k = along(*c->a);
+    if (!std::count(c->k.begin(), c->k.end(), k) || of(k) % 8) return std::nullopt;
+    if (along(*c->b) != k && (c->n.size() != 1 || along(*c->b) != c->n[0])) return std::nullopt;
+    std::int64_t rows = 1, columns = 1;
+    for (AxisId a : c->m) rows *= of(a);
+    for (AxisId a : c->n) columns *= of(a);
+    for (AxisId a : c->batch)
+      if (of(a) != 1) return std::nullopt;
+    return tensor_leaf(i, rows, columns, s.threads / 32);
+  }
+
+  static std::int64_t divisor(std::int64_t n, std::int64_t most) {
+    for (std::int64_t d = std::min(n, most); d > 1; --d)
+      if (n % d == 0) return d;
+    return 1;
+  }
+  // Extents of a statement's axes in a full tile; and of its parallel ones alone.
+  std::vector<std::int64_t> full_ranges(const Schedule& s, std::size_t i) const {
+    std::vector<std::int64_t> list, v(2 * s.steps.size() + 2, 0);
+    for (std::size_t k = 0; k < s.steps.size(); ++k) v[2 * k + 1] = std::min(s.steps[k].size, extent(s.steps[k].axis));
+    for (const Span& span : order_of(s).ranges[i]) list.push_back(span.high.at(v.data()) - span.low.at(v.data()));
+    return list;
+  }
+  std::vector<std::int64_t> full_tile(const Schedule& s, std::size_t i) const {
+    const auto all = full_ranges(s, i);
+    std::vector<std::int64_t> list;
+    for (AxisId a : facts[i].parallel) list.push_back(all[static_cast<std::size_t>(a)]);
+    return list;
+  }
+
+  // Boxes that a thread computes, as large as leaves every thread one: lanes side by side of a window, with neighbours along a sliding
+  // axis; columns and rows of a product.
+  struct Limits { std::int64_t lanes, beside, rows; };
+  LeafAt vector_leaf(const Schedule& s, std::size_t i, const Limits& most) const {
+    LeafAt leaf{r.statements[i], false, false, {}, 1, 1, 16, 8};
+    const auto& axes = facts[i].parallel;
+    const auto full = full_tile(s, i);
+    leaf.tile.assign(axes.size(), 1);
+    std::int64_t points = 1;
+    for (std::int64_t n : full) points *= n;
+    auto items = [&] {
+      std::int64_t n = points;
+      for (std::int64_t t : leaf.tile) n /= t;
+      return n;
+    };
+    auto grow = [&](std::size_t a, std::int64_t limit) {
+      for (std::int64_t d = divisor(full[a], limit); d > 1; d = divisor(full[a], d - 1)) {
+        leaf.tile[a] = d;
+        if (items() >= s.threads * 3 / 4 || d == 2) break;
+      }
+    };
+    auto place_of = [&](AxisId x) { return static_cast<std::size_t>(std::find(axes.begin(), axes.end(), x) - axes.begin()); };
+    if (const auto& w = facts[i].window) {
+      const AxisId inner = std::count(w->lanes.begin(), w->lanes.end(), innermost(i)) ? innermost(i) : w->lanes.back();
+      grow(place_of(inner), std::min(most.lanes, std::max<std::int64_t>(1, 16 / width_of(w->data->tensor))));
+      if (!w->parallel.empty()) grow(place_of(w->parallel.back()), most.beside);
+      if (w->parallel.size() > 1 && most.rows > 1) grow(place_of(w->parallel[w->parallel.size() - 2]), most.rows);
+    } else if (const auto& c = facts[i].contraction) {
+      if (!c->n.empty()) grow(place_of(c->n.back()), most.lanes);
+      std::int64_t rows = most.beside * most.rows;
+      for (std::size_t a = c->m.size(); a-- > 0 && rows > 1;) grow(place_of(c->m[a]), rows), rows /= leaf.tile[place_of(c->m[a])];
+    } else if (const AxisId inner = innermost(i); inner >= 0) {
+      grow(place_of(inner), std::min(most.lanes, std::max<std::int64_t>(1, 16 / width_of(statement(i).out))));
+    }
+    return leaf;
+  }
+};
+
+}  // namespace tilewright
