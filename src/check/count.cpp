@@ -1,8 +1,10 @@
 #include "check/count.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tilewright {
 
@@ -44,6 +46,8 @@ struct Seen {
   bool active = false, any = false, exact = true;
   Point low, high;                       // hull of the elements inside the tensor
   std::vector<std::int64_t> box_low, box_high;
+  std::set<Point> made;                  // of a map that stays in the kernel, in this tile of the grid
+  bool begun = false;                    // of a reduction: all its points are there
 };
 
 struct Counter {
@@ -73,11 +77,14 @@ struct Counter {
   void open(BufferId id) {
     const Buffer& b = buffer(id);
     Seen& s = seen[static_cast<std::size_t>(id)];
+    std::set<Point> made = std::move(s.made);
+    const bool begun = s.begun;
     s = Seen{};
+    s.made = std::move(made), s.begun = begun;
     s.active = true;
     for (std::size_t d = 0; d < b.box.size(); ++d) {
       std::int64_t first = 0;
-      const std::int64_t count = b.box[d].count(variables.data(), dim(b.tensor, d), &first);
+      const std::int64_t count = b.box[d].all().count(variables.data(), dim(b.tensor, d), &first);
       s.box_low.push_back(first);
       s.box_high.push_back(first + (count - 1) * b.box[d].step);
     }
@@ -103,6 +110,7 @@ struct Counter {
     }
     s.any = true;
     s.exact &= known;
+    if (buffer(id).inner && known && !s.begun && !s.made.count(at)) wrong(buffer(id), fmt::format("{} is read and was not made", fmt::join(at, ", ")));
     for (std::size_t d = 0; d < at.size(); ++d) {
       s.low[d] = std::min(s.low[d], at[d]);
       s.high[d] = std::max(s.high[d], at[d]);
@@ -117,7 +125,7 @@ struct Counter {
     s.active = false;
     if (!points || accesses != 1 || !s.exact || !s.any) return;   // nothing read: every point lay outside in some dim
     for (std::size_t d = 0; d < s.low.size(); ++d)
-      if (s.low[d] != s.box_low[d] || s.high[d] != s.box_high[d])
+      if ((s.low[d] != s.box_low[d] && buffer(id).box[d].walk < 0) || s.high[d] != s.box_high[d])   // the turn before may have read it
         wrong(buffer(id), fmt::format("dim {}: {}..{} is loaded, {}..{} is read", d, s.box_low[d], s.box_high[d], s.low[d], s.high[d]));
   }
 
@@ -140,7 +148,7 @@ struct Counter {
     if (buffer(c.out).inner) open(c.out);
     Point point, from, to;
     for (std::size_t a = 0; a < c.ranges.size(); ++a) {
-      from.push_back(std::max<std::int64_t>(c.ranges[a].low.at(variables.data()), 0));
+      from.push_back(std::max<std::int64_t>(c.ranges[a].from(variables.data()), 0));
       to.push_back(std::min(c.ranges[a].high.at(variables.data()), s.axes[a].constant()));
       if (to.back() <= from.back()) return;
     }
@@ -153,12 +161,20 @@ struct Counter {
     point = from;
     for (bool more = true; more;) {
       for (std::size_t i = 0; i < accesses.size(); ++i) read(c.reads[i], accesses[i], exact[i], point);
+      if (buffer(c.out).inner) made(c.out, s, point);
       more = false;
       for (std::size_t a = point.size(); a-- > 0 && !more;) {
         more = ++point[a] < to[a];
         if (!more) point[a] = from[a];
       }
     }
+  }
+
+  void made(BufferId id, const Statement& s, const Point& point) {
+    Point at;
+    for (const Index& i : s.at)
+      if (const auto v = value_at(i, point)) at.push_back(*v);
+    seen[static_cast<std::size_t>(id)].made.insert(std::move(at));
   }
 
   void block(const Block& nodes) {
@@ -168,6 +184,8 @@ struct Counter {
         for (std::int64_t at = 0; at < f->extent; at += f->size) {
           variables[2 * static_cast<std::size_t>(f->step)] = at;
           variables[2 * static_cast<std::size_t>(f->step) + 1] = std::min(at + f->size, f->extent);
+          if (f->kind == For::Kind::grid)
+            for (Seen& s : seen) s.made.clear(), s.begun = false;
           block(n.body);
         }
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
@@ -176,6 +194,7 @@ struct Counter {
       } else if (const Store* st = std::get_if<Store>(&n.op)) {
         out.stored[buffer(st->buffer).tensor] += bytes(buffer(st->buffer));
       } else if (const Init* i = std::get_if<Init>(&n.op)) {
+        seen[static_cast<std::size_t>(i->buffer)].begun = true;
         if (buffer(i->buffer).inner) open(i->buffer);        // a state may be read before a share is added to it
       } else if (const Compute* c = std::get_if<Compute>(&n.op)) {
         compute(*c);

@@ -64,7 +64,13 @@ struct Expander {
     for (std::size_t i = 0; i < r.statements.size(); ++i) {
       const Statement& st = *p.statement(r.statements[i]);
       std::vector<Span> box;
-      for (std::size_t d = 0; d < st.at.size(); ++d) box.push_back(hull(st.at[d], axis_ranges[i], p.tensor(st.out).dims[d]));
+      for (std::size_t d = 0; d < st.at.size(); ++d) {
+        box.push_back(hull(st.at[d], axis_ranges[i], p.tensor(st.out).dims[d]));
+        const auto axis = plain_axis(st.at[d]);
+        if (!axis) continue;
+        const Span& range = axis_ranges[i][static_cast<std::size_t>(*axis)];
+        box.back().walk = range.walk, box.back().kept = range.kept;
+      }
       const bool inner = std::find(bound.inner.begin(), bound.inner.end(), st.out) != bound.inner.end();
       if (buffer_of.count(st.out)) continue;       // a sum is corrected where it is held
       add_buffer(st.out, st.reduced.empty() ? p.tensor(st.out).dtype : compute_type(st.body->dtype), std::move(box), inner);
@@ -129,7 +135,8 @@ struct Expander {
       if (!st.reduced.empty() && places[i].result == depth && places[i].points > depth) block.push_back({Init{buffer_of.at(st.out), st.reducer}, {}});
     }
     if (deeper) {
-      const auto kind = depth < grid ? For::Kind::grid : For::Kind::seq;
+      const bool walk = s.steps[static_cast<std::size_t>(depth)].how == AxisStep::How::walk;
+      const auto kind = depth < grid ? For::Kind::grid : walk ? For::Kind::walk : For::Kind::seq;
       block.push_back({For{depth, extent(depth), s.steps[static_cast<std::size_t>(depth)].size, kind}, level(depth + 1)});
     }
     statements(block, depth, behind, true);

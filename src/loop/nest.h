@@ -15,6 +15,11 @@
 //     contract S;  map m_was = m;  reduce m;  map E = exp(S - m)
 //     map O_1 = O_1 * exp(m_was - m);  contract O_1 += E * V
 //
+// In a walk a turn makes and loads what is new (from 2*y0 on, after the first turn); the rows before that are there from the turn before:
+//
+//   for y0, y1 in tiles(0, 28, 4) walk:
+//     load X[c 0:24, y 2*y0-1|2*y0 : 2*y1+0, x 0:56];  contract Y;  window Z;  store Z
+//
 // Buffers are windows of tensors: a read T[index] inside a compute is served by the buffer that holds T's box there. Whether a
 // buffer is a copy or the tensor in place is the target's business, unless `packed` asks for a copy.
 #pragma once
@@ -31,7 +36,8 @@ struct Buffer {
   std::string name;
   TensorId tensor = -1;
   DType held = DType::f32;              // accumulators are held in the compute type
-  std::vector<Span> box;                // of the tensor, in the variables around the buffer's load or init
+  std::vector<Span> box;                // of the tensor, in the variables around the buffer's load or init; a dim with a walk keeps
+                                        // what earlier turns have left
   std::vector<std::int64_t> extent;     // of a full box
   bool inner = false;                   // never leaves the kernel
   std::optional<double> outside;        // what every reader takes for elements outside the tensor
@@ -42,7 +48,7 @@ struct Buffer {
 struct For {
   int step = 0;                         // of the schedule; owns variables 2*step (low) and 2*step + 1 (high)
   std::int64_t extent = 0, size = 1;
-  enum class Kind { grid, seq } kind = Kind::grid;
+  enum class Kind { grid, walk, seq } kind = Kind::grid;
   int stages = 1;                       // of its ring: boxes of this iteration and of those already issued (specialise)
 };
 struct Load {

@@ -23,6 +23,7 @@ void first_tile(const Block& nodes, std::vector<std::int64_t>& variables) {
 }
 
 bool same(const Span& a, const Span& b) {
+  if (a.walk != b.walk || a.kept.offset != b.kept.offset || a.kept.terms != b.kept.terms) return false;
   return a.low.offset == b.low.offset && a.high.offset == b.high.offset && a.low.terms == b.low.terms && a.high.terms == b.high.terms;
 }
 

@@ -30,7 +30,8 @@ struct Printer {
     std::string text;
     for (std::size_t d = 0; d < b.box.size(); ++d) {
       const Span& span = b.box[d];
-      text += fmt::format("{}{}:{}", d ? ", " : "", affine(span.low), affine(span.high));
+      const std::string kept = span.walk < 0 ? "" : "|" + affine(span.kept);
+      text += fmt::format("{}{}{}:{}", d ? ", " : "", affine(span.low), kept, affine(span.high));
       if (span.step != 1) text += fmt::format(":{}", span.step);
     }
     return fmt::format("{}[{}]", b.name, text);
@@ -50,7 +51,7 @@ struct Printer {
     for (const Node& n : nodes) {
       if (const For* f = std::get_if<For>(&n.op)) {
         line(depth, fmt::format("for {}, {} in tiles(0, {}, {}) {}{}:", variable(2 * f->step), variable(2 * f->step + 1), f->extent, f->size,
-                                f->kind == For::Kind::grid ? "grid" : "seq", f->stages > 1 ? fmt::format(", ring of {}", f->stages) : ""));
+                                f->kind == For::Kind::grid ? "grid" : f->kind == For::Kind::walk ? "walk" : "seq", f->stages > 1 ? fmt::format(", ring of {}", f->stages) : ""));
         block(n.body, depth + 1);
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
         line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : "") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : "") + gathered(buffer(l->buffer)));

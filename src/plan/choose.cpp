@@ -42,7 +42,7 @@ struct Lattice {
   std::int64_t fallback_need = INT64_MAX;
   std::vector<std::int64_t> tie; // of the best
   CpuTime time{p, r, m, o, layouts};
-  bool follows = false;          // sums follow their statistics along the stream that is tried
+  bool follows = false; // sums follow their statistics along the stream that is tried
 
   bool by_bytes() const { return o.objective == Objective::bytes; }
   std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
@@ -76,12 +76,12 @@ struct Lattice {
     return legality(p, r, s, m).empty();
   }
 
-  // All the steps that are legal together, tiles before the stream.
-  std::optional<std::vector<AxisStep>> structure(std::optional<RegionAxis> stream) const {
-    std::vector<AxisStep> end, steps;
-    if (stream) end.push_back({AxisStep::How::stream, *stream, 1});
+  // All the steps that are legal together, tiles before what runs inside them.
+  std::optional<std::vector<AxisStep>> structure(const std::vector<AxisStep>& end) const {
+    std::vector<AxisStep> steps;
     if (!legal(end)) return std::nullopt;
     for (RegionAxis a : parallel()) {
+      if (std::any_of(end.begin(), end.end(), [&](const AxisStep& s) { return s.axis == a; })) continue;
       auto tried = steps;
       tried.push_back({AxisStep::How::tile, a, 1});
       auto with = tried;
@@ -95,14 +95,18 @@ struct Lattice {
   std::vector<std::int64_t> sizes(const AxisStep& step) const {
     const std::int64_t n = extent(step.axis);
     std::vector<std::int64_t> list;
-    if (step.how == AxisStep::How::stream && follows) {
+    if (step.how == AxisStep::How::walk) {
+      for (std::int64_t size : {1, 2, 4, 8, 16})
+        if (size < n) list.push_back(size);
+    } else if (step.how == AxisStep::How::stream && follows) {
       for (std::int64_t size : {64, 128, 256, 512})
         if (size < n) list.push_back(size);
     } else if (step.how == AxisStep::How::stream) {
       for (std::int64_t size : {16, 64})
         if (size < n) list.push_back(size);
     } else if (follows && !by_bytes()) {
-      for (std::int64_t size : {n, std::int64_t{256}, std::int64_t{128}, std::int64_t{64}, std::int64_t{32}, std::int64_t{1}})
+      for (std::int64_t size :
+           {n, std::int64_t{256}, std::int64_t{128}, std::int64_t{64}, std::int64_t{32}, std::int64_t{1}})
         if (size <= n && n / size <= most_tiles && (list.empty() || size < list.back())) list.push_back(size);
     } else if (by_bytes()) {
       for (std::int64_t size = 1; size < n; size *= 2)
@@ -124,7 +128,12 @@ struct Lattice {
 
   std::int64_t price(const Cost& c, const Footprint::Bytes& tile, const std::vector<AxisStep>& steps,
                      const std::vector<std::int64_t>& size) const {
-    const double body = time.seconds(c, steps, size, false) + 0.2e-6 * static_cast<double>(c.tiles);
+    // A turn of a walk calls each leaf for few rows.
+    double calls = 0.2e-6;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (steps[i].how == AxisStep::How::walk)
+        calls += 1.5e-6 * static_cast<double>(ceil_div_i64(extent(steps[i].axis), size[i]));
+    const double body = time.seconds(c, steps, size, false) + calls * static_cast<double>(c.tiles);
     const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles));
     double total = m.launch.step + body * static_cast<double>(ceil_div_i64(c.tiles, threads)) /
                                        static_cast<double>(std::max<std::int64_t>(c.tiles, 1));
@@ -209,9 +218,10 @@ struct Lattice {
       auto& longest = *std::max_element(lists.begin(), lists.end(),
                                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
       points /= static_cast<std::int64_t>(longest.size());
+      // A whole axis stays: by time it comes first, by bytes last.
       std::vector<std::int64_t> half;
-      for (std::size_t i = longest.size(); i-- > 0;)
-        if ((longest.size() - 1 - i) % 2 == 0) half.insert(half.begin(), longest[i]);
+      for (std::size_t i = 0; i < longest.size(); ++i)
+        if ((by_bytes() ? longest.size() - 1 - i : i) % 2 == 0) half.push_back(longest[i]);
       longest = std::move(half);
       points *= static_cast<std::int64_t>(longest.size());
     }
@@ -251,21 +261,46 @@ struct Lattice {
     offer(c, paid, steps, size);
   }
 
+  std::optional<std::vector<AxisStep>> streamed(std::size_t a) const {
+    return structure({{AxisStep::How::stream, static_cast<RegionAxis>(a), 1}});
+  }
+
+  // The outermost axis along which something that stays in the kernel is needed again by the next tile.
+  std::optional<RegionAxis> walked() const {
+    if (m.target != Target::cpu || by_bytes()) return std::nullopt;
+    for (RegionAxis a : parallel()) {
+      Schedule s;
+      s.steps = {{AxisStep::How::walk, a, 1}};
+      if (!legality(p, r, s, m).empty()) continue;
+      for (std::size_t i = 0; i < r.statements.size(); ++i)
+        for (const Span& range : ranges(p, r, s, static_cast<int>(i)))
+          if (range.walk >= 0) return a;
+    }
+    return std::nullopt;
+  }
+
   std::int64_t cores() const { return m.target == Target::cpu ? o.threads : m.core.count; }
 
   Choice run() {
     const auto role = roles(p, r);
-    if (const auto steps = structure(std::nullopt)) try_structure(*steps);
+    if (const auto steps = structure({})) try_structure(*steps);
+    if (const auto axis = walked()) {
+      if (const auto steps = structure({{AxisStep::How::walk, *axis, 1}})) try_structure(*steps);
+    }
     if (o.streams && (by_bytes() || o.interpreted < 2))
       for (std::size_t a = 0; a < role.size(); ++a) {
-        if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 16 || needs_stream(p, r, static_cast<RegionAxis>(a))) continue;
-        if (const auto steps = structure(static_cast<RegionAxis>(a)); steps && steps->size() > 1) try_structure(*steps);
+        if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 16 ||
+            needs_stream(p, r, static_cast<RegionAxis>(a)))
+          continue;
+        if (const auto steps = streamed(a); steps && steps->size() > 1) try_structure(*steps);
       }
     if (m.target == Target::cpu && o.streams)
       for (std::size_t a = 0; a < role.size(); ++a) {
-        if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 64 || !needs_stream(p, r, static_cast<RegionAxis>(a))) continue;
+        if (role[a].reducer == Reducer::none || extent(static_cast<RegionAxis>(a)) <= 64 ||
+            !needs_stream(p, r, static_cast<RegionAxis>(a)))
+          continue;
         follows = true;
-        if (const auto steps = structure(static_cast<RegionAxis>(a)); steps && steps->size() > 1) try_structure(*steps);
+        if (const auto steps = streamed(a); steps && steps->size() > 1) try_structure(*steps);
         follows = false;
       }
     Choice chosen = best.price >= 0 ? std::move(best) : std::move(fallback);

@@ -30,7 +30,14 @@ Footprint::Footprint(const Program& p, const Region& r, const Schedule& order) {
     if (!kept.count(s.out)) continue;
     const auto axis_ranges = ranges(p, r, order, static_cast<int>(i));
     std::vector<Span> box;
-    for (std::size_t d = 0; d < s.at.size(); ++d) box.push_back(hull(s.at[d], axis_ranges, p.tensor(s.out).dims[d]));
+    for (std::size_t d = 0; d < s.at.size(); ++d) {
+      box.push_back(hull(s.at[d], axis_ranges, p.tensor(s.out).dims[d]));
+      // A ring has room for as much again as it keeps.
+      if (const auto x = plain_axis(s.at[d]); x && axis_ranges[static_cast<std::size_t>(*x)].walk >= 0) {
+        const Span& range = axis_ranges[static_cast<std::size_t>(*x)];
+        box.back().high.offset += range.kept.offset - range.low.offset;
+      }
+    }
     add(s.out, box, false);
   }
 }

@@ -28,7 +28,7 @@ Json schedule_json(const PlannedKernel& k) {
   Json steps = Json::array();
   for (const AxisStep& s : k.schedule.steps)
     steps.push_back({{"axis", k.region->names[static_cast<std::size_t>(s.axis)]},
-                     {"how", s.how == AxisStep::How::tile ? "tile" : "stream"},
+                     {"how", name_of(s.how)},
                      {"size", s.size}});
   return steps;
 }

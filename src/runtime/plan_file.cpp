@@ -20,7 +20,9 @@ PlanFile::Step read_step(Form& form) {
   PlanFile::Step s;
   s.place = form.at();
   s.axis = form.text("axis");
-  s.how = form.choice("how", {"tile", "stream"}) == "tile" ? AxisStep::How::tile : AxisStep::How::stream;
+  const std::string how = form.choice("how", {"tile", "walk", "stream"});
+  for (const auto each : {AxisStep::How::tile, AxisStep::How::walk, AxisStep::How::stream})
+    if (how == name_of(each)) s.how = each;
   s.size = form.integer("size", INT64_MIN, INT64_MAX);      // whether it is legal is told with the axis' name
   form.done();
   return s;

@@ -89,7 +89,7 @@ std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule&
   using Rule = Refusal::Rule;
   std::vector<Refusal> list;
   std::set<RegionAxis> seen;
-  bool streaming = false;
+  bool streaming = false, walking = false;
   for (const Size& e : r.axes)
     if (!e.is_constant()) list.push_back({Rule::size_unknown, 0, 0, e.text()});
   for (const AxisStep& step : s.steps) {
@@ -98,9 +98,17 @@ std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule&
     if (step.size <= 0) list.push_back({Rule::size_not_positive, 1, step.size, name});
     if (!seen.insert(step.axis).second) list.push_back({Rule::repeated_axis, 1, 2, name});
     if (step.how == AxisStep::How::tile) {
-      if (streaming) list.push_back({Rule::tile_after_stream, 0, 0, name});
+      if (streaming || walking) list.push_back({Rule::tile_after_stream, 0, walking, name});
       if (!l.tile) list.push_back({Rule::not_tiled, 0, 0, l.tile.reason()});
+    } else if (step.how == AxisStep::How::walk) {
+      const auto no = [&](const std::string& why) { list.push_back({Rule::not_walked, 0, 0, why}); };
+      if (streaming || walking) no(name + " stands inside a stream or another walk");
+      if (!l.walk) no(l.walk.reason());
+      else if (!l.tile) no(l.tile.reason());
+      if (m.target != Target::cpu) no("what a turn of " + name + " has made is kept by kernels for a CPU only");
+      walking = true;
     } else {
+      if (walking) list.push_back({Rule::not_walked, 0, 0, name + " is streamed inside a walk: what is kept would be whole along it"});
       streaming = true;
       if (!l.stream) list.push_back({Rule::not_streamed, 0, 0, l.stream.reason()});
     }
@@ -119,14 +127,19 @@ std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule&
   return list;
 }
 
+const char* name_of(AxisStep::How how) {
+  return how == AxisStep::How::tile ? "tile" : how == AxisStep::How::walk ? "walk" : "stream";
+}
+
 std::string text(const Refusal& refusal) {
   using Rule = Refusal::Rule;
   switch (refusal.rule) {
     case Rule::not_tiled: return "not tiled: " + refusal.where;
+    case Rule::not_walked: return "not walked: " + refusal.where;
     case Rule::not_streamed: return "not streamed: " + refusal.where;
     case Rule::size_not_positive: return fmt::format("tile of {} is {}, at least {} is needed", refusal.where, refusal.have, refusal.need);
     case Rule::repeated_axis: return fmt::format("{} has more than one step", refusal.where);
-    case Rule::tile_after_stream: return fmt::format("tile of {} stands inside a stream", refusal.where);
+    case Rule::tile_after_stream: return fmt::format("tile of {} stands inside a {}", refusal.where, refusal.have ? "walk" : "stream");
     case Rule::incomplete: return "not streamed: " + refusal.where;
     case Rule::two_streams: return fmt::format("sums follow their statistics along {}: then it is the only stream, there are {}", refusal.where, refusal.have);
     case Rule::stored_twice: return "stored more than once: " + refusal.where;
@@ -140,7 +153,7 @@ std::string text(const Refusal& refusal) {
 std::string text(const Region& r, const Schedule& s) {
   std::string out;
   for (const AxisStep& step : s.steps)
-    out += fmt::format("{}{} {} {}", out.empty() ? "" : ", ", step.how == AxisStep::How::tile ? "tile" : "stream",
+    out += fmt::format("{}{} {} {}", out.empty() ? "" : ", ", name_of(step.how),
                        r.names[static_cast<std::size_t>(step.axis)], step.size);
   return out.empty() ? "whole" : out;
 }

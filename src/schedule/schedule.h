@@ -3,9 +3,11 @@
 //
 //   region axes n f y x c (c reduced)
 //   steps       tile y 14, tile f 32, stream c 64        loops outermost first; an axis without a step is whole
+//   steps       tile x 56, walk y 4                      a window's rows of the turn before are still there
 //
 // Tile steps form the grid: their tiles are independent. Stream steps run inside a tile, in order, over a reduced axis, and keep
-// an accumulator. Every tile is [low, min(low + size, extent)): the last one may be ragged.
+// an accumulator. A walk runs inside a tile, in order, over a parallel axis that windows slide along: what the turn before has made or
+// brought in is kept, and each turn makes what is new. Every tile is [low, min(low + size, extent)): the last one may be ragged.
 #pragma once
 #include "law/region.h"
 #include "machine/machine.h"
@@ -14,7 +16,7 @@
 namespace tilewright {
 
 struct AxisStep {
-  enum class How { tile, stream } how = How::tile;
+  enum class How { tile, walk, stream } how = How::tile;
   RegionAxis axis = 0;
   std::int64_t size = 1;
 };
@@ -60,7 +62,7 @@ struct OperandAt {
 };
 
 struct Schedule {
-  std::vector<AxisStep> steps;    // tiles before streams
+  std::vector<AxisStep> steps;    // tiles before a walk, that before streams
   int threads = 1;                // of a CPU's pool; of a GPU's block
   std::vector<ValueAt> values;
   std::vector<LeafAt> leaves;
@@ -79,10 +81,17 @@ struct Affine {
 };
 // [low, high) before clipping to the tensor; of those, only low + k * step (a pointwise convolution of stride 2 reads every second pixel).
 // Nothing lies below `floor` nor from `ceiling` on: what would be read there belongs to points that a statement does not have.
+// In a walk (its step), what lies below `kept` is there from the turn before, except in the first.
 struct Span {
   Affine low, high;
   std::int64_t step = 1;
   std::int64_t floor = INT64_MIN, ceiling = INT64_MAX;
+  int walk = -1;
+  Affine kept = {};
+  // Where it begins at these variables: with what is new.
+  std::int64_t from(const std::int64_t* variables) const;
+  // What it is in any turn, also of what is kept.
+  Span all() const { return {low, high, step, floor, ceiling}; }
   // Elements of the span inside [0, dim) at these variables; `first` receives the smallest of them.
   std::int64_t count(const std::int64_t* variables, std::int64_t dim, std::int64_t* first = nullptr) const;
 };
@@ -109,17 +118,21 @@ Span hull(const Index&, const std::vector<Span>& axis_ranges, const Size& dim);
 struct Depth { int result = 0, points = 0; };
 std::vector<Depth> depths(const Program&, const Region&, const Schedule&);              // one a statement
 
+// The loop that is a walk; -1: there is none.
+int walked_loop(const Schedule&);
+
 // The loop along which statements read what is not complete yet, and follow it as the law of streams says; -1: there is none.
 int followed_loop(const Program&, const Region&, const Schedule&);
 
 // Why a schedule cannot be, with numbers; text is made only when printed.
 struct Refusal {
-  enum class Rule { not_tiled, not_streamed, size_not_positive, repeated_axis, tile_after_stream, incomplete, two_streams, stored_twice, stored_in_part, capacity, size_unknown } rule;
+  enum class Rule { not_tiled, not_walked, not_streamed, size_not_positive, repeated_axis, tile_after_stream, incomplete, two_streams, stored_twice, stored_in_part, capacity, size_unknown } rule;
   std::int64_t need = 0, have = 0;
   std::string where;
 };
 std::vector<Refusal> legality(const Program&, const Region&, const Schedule&, const Machine&);
 std::string text(const Refusal&);
+const char* name_of(AxisStep::How);
 std::string text(const Region&, const Schedule&);                // "tile y 14, tile f 32"
 
 }  // namespace tilewright

@@ -32,6 +32,28 @@ int depth_of(const std::vector<Span>& box, const Schedule& s) {
   return depth;
 }
 
+// What one of several spans needs again in the next turn of a walk: all below where this turn ends. Where two of them move with the
+// walk, what is new is no box.
+void keep_between_turns(std::vector<Span>& box, int walk) {
+  if (walk < 0) return;
+  Span* moving = nullptr;
+  for (Span& span : box) {
+    bool moves = false;
+    for (const Affine* bound : {&span.low, &span.high})
+      for (const auto& term : bound->terms) moves |= term.first / 2 == walk;
+    if (!moves) continue;
+    if (moving) return;
+    moving = &span;
+  }
+  if (!moving) return;
+  Affine kept{moving->high.offset, {}};
+  for (const auto& [v, c] : moving->high.terms) add(kept, {0, {{v == 2 * walk + 1 ? 2 * walk : v, 1}}}, c);
+  if (kept.terms != moving->low.terms || kept.offset <= moving->low.offset) return;
+  kept.offset = moving->low.offset + ceil_div_i64(kept.offset - moving->low.offset, moving->step) * moving->step;
+  moving->walk = walk;
+  moving->kept = std::move(kept);
+}
+
 bool same_bound(const Affine& a, const Affine& b) { return a.offset == b.offset && a.terms == b.terms; }
 
 // The hull of two boxes of one tensor; bounds that cannot be compared (different variables) widen to the whole dim.
@@ -58,8 +80,13 @@ std::int64_t Affine::at(const std::int64_t* variables) const {
   return value;
 }
 
+std::int64_t Span::from(const std::int64_t* variables) const {
+  const std::int64_t begin = low.at(variables);
+  return walk < 0 || variables[2 * walk] == 0 ? begin : std::max(begin, kept.at(variables));
+}
+
 std::int64_t Span::count(const std::int64_t* variables, std::int64_t dim, std::int64_t* first) const {
-  std::int64_t lo = std::max(low.at(variables), floor);
+  std::int64_t lo = std::max(from(variables), floor);
   const std::int64_t hi = std::min({high.at(variables), ceiling, dim});
   if (lo < 0) lo += ceil_div_i64(-lo, step) * step;
   if (first) *first = lo;
@@ -129,7 +156,14 @@ std::vector<Span> ranges(const Program& p, const Region& r, const Schedule& s, i
     if (range.high.terms.empty()) range.high.offset = std::min(range.high.offset, st.axes[a].constant());
     if (!range.low.terms.empty() || !range.high.terms.empty()) range.floor = 0, range.ceiling = st.axes[a].constant();
   }
+  keep_between_turns(out, walked_loop(s));
   return out;
+}
+
+int walked_loop(const Schedule& s) {
+  for (std::size_t i = 0; i < s.steps.size(); ++i)
+    if (s.steps[i].how == AxisStep::How::walk) return static_cast<int>(i);
+  return -1;
 }
 
 std::vector<Depth> depths(const Program& p, const Region& r, const Schedule& s) {
@@ -170,7 +204,10 @@ std::vector<Transfer> transfers(const Program& p, const Region& r, const Schedul
       else widen(seen->box, box, p.tensor(a.tensor));
     });
   }
-  for (Transfer& t : list) t.depth = depth_of(t.box, s);
+  for (Transfer& t : list) {
+    t.depth = depth_of(t.box, s);
+    keep_between_turns(t.box, walked_loop(s));
+  }
   const auto places = depths(p, r, s);
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& st = *p.statement(r.statements[i]);

@@ -85,6 +85,28 @@ TEST(Fused, TwoPointwise) {
   expect(numbers(two_pointwise(32, 16, 96, 112), {{"g", 48}, {"y", 1}, {"x", 32}}), 3153920, 6422528);
 }
 
+// In turns of a few rows each element is moved once, and nothing is computed again: 75,264 + 3,456 + 1,296 + 451,584
+// elements.
+TEST(Fused, AWalkKeepsItsRows) {
+  const Machine m = machine_named("generic-avx2");
+  for (const int stride : {1, 2})
+    for (const std::int64_t rows : {1, 3, 4, 56}) {
+      const Program p = fix_sizes(parse(pointwise_then_window(24, 144, 56, stride, 1), "case.tw"), {});
+      const auto r = unify(p, {0, 1});
+      ASSERT_TRUE(r) << r.reason();
+      Schedule s;
+      for (std::size_t a = 0; a < r->axes.size(); ++a)
+        if (r->names[a] == "u") s.steps = {{AxisStep::How::walk, static_cast<RegionAxis>(a), rows}};
+      ASSERT_TRUE(legality(p, *r, s, m).empty());
+      const Cost c = cost(p, *r, s, m);
+      EXPECT_EQ((c.loaded + c.stored) / 4, 75264 + 3456 + 1296 + 451584 / (stride * stride));
+      EXPECT_EQ(c.multiply_adds, 56 * 56 * 144 * 24 + 9 * 144 * 56 * 56 / (stride * stride));
+      const Nest n = expand(p, *r, s, "k");
+      EXPECT_EQ(c.loaded + c.stored, count(p, n, rows == 4).total());
+      EXPECT_NE(print(p, *r, s, n).find("walk:"), std::string::npos);
+    }
+}
+
 // Halos at the edge of a tile are needed whatever the kernel (fcm 1.9.2): a map of 28 in tiles of 16 reads and makes 17
 // + 13.
 TEST(Fused, TilesThatDoNotDivideTheMapHaveTheirHalos) {

@@ -54,6 +54,15 @@ inline Schedule random_schedule(const Program& p, const Region& r, Random& rando
     }
   std::shuffle(s.steps.begin(), s.steps.end(), random);
   std::stable_partition(s.steps.begin(), s.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::tile; });
+  // Perhaps the last tile is a walk.
+  for (std::size_t i = s.steps.size(); i-- > 0 && random() % 2;)
+    if (s.steps[i].how == AxisStep::How::tile) {
+      Schedule walks = s;
+      walks.steps.erase(std::remove_if(walks.steps.begin(), walks.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::stream; }), walks.steps.end());
+      walks.steps[i].how = AxisStep::How::walk;
+      std::rotate(walks.steps.begin() + static_cast<std::ptrdiff_t>(i), walks.steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, walks.steps.end());
+      if (legality(p, r, walks, machine_named("generic-avx2")).empty()) return walks;
+    }
   while (!s.steps.empty() && !legality(p, r, s, machine_named("generic-avx2")).empty()) s.steps.pop_back();
   return s;
 }

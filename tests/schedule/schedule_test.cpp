@@ -291,6 +291,21 @@ TEST_F(Legality, ATileInsideAStream) {
   EXPECT_EQ(text(list[0]), "tile of y stands inside a stream");
 }
 
+TEST_F(Legality, AWalk) {
+  EXPECT_TRUE(refuse({{AxisStep::How::walk, y, 4}}).empty());
+  const AxisStep walk{AxisStep::How::walk, y, 4}, tile{AxisStep::How::tile, axis_of(r, "x"), 4};
+  const auto only = [](const std::vector<Refusal>& list) { return list.size() == 1 ? text(list[0]) : std::to_string(list.size()) + " refusals"; };
+  EXPECT_EQ(only(refuse({walk, tile})), "tile of x stands inside a walk");
+  EXPECT_EQ(only(refuse({walk, {AxisStep::How::stream, i, 1}})), "not walked: i is streamed inside a walk: what is kept would be whole along it");
+  EXPECT_EQ(only(refuse({walk, {AxisStep::How::walk, axis_of(r, "x"), 1}})), "not walked: x stands inside a stream or another walk");
+  const RegionAxis c = axis_of(r, "c");
+  EXPECT_EQ(only(refuse({{AxisStep::How::walk, c, 1}})), "not walked: " + laws(p, r, c).walk.reason());
+  EXPECT_EQ(only(refuse({{AxisStep::How::walk, i, 1}})), "not walked: " + laws(p, r, i).tile.reason());
+  Schedule s;
+  s.steps = {walk};
+  EXPECT_EQ(only(legality(p, r, s, machine_named("h200"))), "not walked: what a turn of y has made is kept by kernels for a CPU only");
+}
+
 TEST_F(Legality, ASizeThatIsNotFixed) {
   const Program free = parse("program p(n)\ninput X[n] : f32\nY[n] = X[n]\noutput Y\n", "case.tw");
   const auto list = legality(free, *unify(free, {0}), {}, machine_named("generic-avx2"));

@@ -29,6 +29,7 @@ struct Kernel {
     DType dtype = DType::f32;
     std::uint64_t fill = 0;                                              // bits of the value outside the tensor
     bool padded = false;
+    int ring = -1;                                                       // the dim along which a walk keeps what is there
   };
 
   std::string name;

@@ -56,9 +56,21 @@ struct KernelCompiler {
     at.tensor = b.tensor, at.dtype = p.tensor(b.tensor).dtype;
     at.box = b.box, at.extent = b.extent, at.order = layouts[static_cast<std::size_t>(b.tensor)], at.scratch = b.inner;
     for (const Size& d : p.tensor(b.tensor).dims) at.dims.push_back(d.constant());
-    at.copy_stride = dense_strides(b.extent, at.order);
+    if (b.inner) make_ring(at);
+    at.copy_stride = dense_strides(at.extent, at.order);
     at.stride = b.inner ? at.copy_stride : dense_strides(at.dims, at.order);
     return at;
+  }
+
+  // Room for what a turn needs and for as much again as it keeps or makes: only every few turns must what is kept go back to the start.
+  void make_ring(Kernel::Place& at) const {
+    for (std::size_t d = 0; d < at.box.size(); ++d) {
+      const Span& span = at.box[d];
+      if (span.walk < 0) continue;
+      at.ring = static_cast<int>(d);
+      const Span fresh{.low = span.kept, .high = span.high}, old{.low = span.low, .high = span.kept};
+      at.extent[d] += std::max(full_extent(nest, fresh), full_extent(nest, old));
+    }
   }
 
   std::int64_t elements(const Kernel::Place& at) const {

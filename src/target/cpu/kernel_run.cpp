@@ -1,4 +1,5 @@
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "target/cpu/kernel.h"
@@ -18,6 +19,7 @@ struct TileRun {
   std::byte* scratch;
   std::byte* leaf_scratch;
   std::vector<View>& views;
+  std::vector<std::int64_t>& first_kept;                 // of a ring: what stands at its start
   std::array<std::int64_t, most_axes> low{}, high{};
   std::array<std::int64_t, 2 * most_axes> variables{};
   const LaneProgram::Fault* fault = nullptr;
@@ -29,12 +31,38 @@ struct TileRun {
       views[b].origin = tensors[at.tensor];
       return;
     }
-    views[b].origin = shifted(at, scratch + at.offset);
+    if (at.ring >= 0) turn(b);
+    views[b].origin = shifted(at, scratch + at.offset, at.ring, first_kept[b]);
   }
 
-  std::byte* shifted(const Kernel::Place& at, std::byte* to) const {
+  // Where a turn of a walk needs more room than there is behind what it keeps, that goes back to the start.
+  void turn(std::size_t b) {
+    const Kernel::Place& at = kernel.places[b];
+    const auto d = static_cast<std::size_t>(at.ring);
+    const Span& span = at.box[d];
+    const std::int64_t begin = span.low.at(variables.data()), kept = span.kept.at(variables.data());
+    std::int64_t& first = first_kept[b];
+    const bool begins = variables[2 * static_cast<std::size_t>(span.walk)] == 0;
+    if (!begins && span.high.at(variables.data()) - first <= at.extent[d]) return;
+    if (!begins && kept > begin) {
+      const auto width = static_cast<std::int64_t>(bytes_of(at.dtype)), row = at.copy_stride[d] * width;
+      std::int64_t boxes = 1;                            // dims outside of the rows
+      for (int outer : at.order) {
+        if (outer == at.ring) break;
+        boxes *= at.extent[static_cast<std::size_t>(outer)];
+      }
+      for (std::int64_t i = 0; i < boxes; ++i) {
+        std::byte* const box = scratch + at.offset + i * at.extent[d] * row;
+        std::memmove(box, box + (begin - first) * row, static_cast<std::size_t>((kept - begin) * row));
+      }
+    }
+    first = begin;
+  }
+
+  std::byte* shifted(const Kernel::Place& at, std::byte* to, int ring = -1, std::int64_t first = 0) const {
     std::int64_t offset = 0;
-    for (std::size_t d = 0; d < at.box.size(); ++d) offset += at.box[d].low.at(variables.data()) * at.copy_stride[d];
+    for (std::size_t d = 0; d < at.box.size(); ++d)
+      offset += (static_cast<int>(d) == ring ? first : at.box[d].low.at(variables.data())) * at.copy_stride[d];
     return to - offset * static_cast<std::int64_t>(bytes_of(at.dtype));
   }
 
@@ -108,7 +136,7 @@ struct TileRun {
   void steps(const std::vector<Kernel::Step>& list) {
     for (const Kernel::Step& s : list) {
       for (std::size_t a = 0; a < s.axes.size(); ++a) {
-        low[a] = std::max<std::int64_t>(s.axes[a].span.low.at(variables.data()), 0);
+        low[a] = std::max<std::int64_t>(s.axes[a].span.from(variables.data()), 0);
         high[a] = std::max(low[a], std::min(s.axes[a].span.high.at(variables.data()), s.axes[a].extent));
       }
       if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) fast(c->leaf, run_contract);
@@ -133,8 +161,10 @@ struct TileRun {
 
 const LaneProgram::Fault* run_tile(const k::Kernels& leaf, const Kernel& kernel, std::int64_t tile, std::byte* const* tensors, std::byte* scratch) {
   thread_local std::vector<View> views;
+  thread_local std::vector<std::int64_t> first_kept;
   views.resize(kernel.places.size());
-  TileRun run{leaf, kernel, tensors, scratch, scratch + kernel.leaf_scratch, views, {}, {}, {}};
+  first_kept.resize(kernel.places.size());
+  TileRun run{leaf, kernel, tensors, scratch, scratch + kernel.leaf_scratch, views, first_kept, {}, {}, {}};
   TW_ASSERT(kernel.grid.size() <= most_axes);
   for (std::size_t i = kernel.grid.size(); i-- > 0;) {
     const Kernel::Loop& g = kernel.grid[i];

@@ -281,6 +281,7 @@ inline void sum_range(const Contract& c, const Quick& quick, RowTile& t, Step& s
   s.b = static_cast<const char*>(p.b) + (c.b_offset ? 0 : range.from * nr * bytes_of_storage(c.b_type));
   s.b_tap = c.b_offset ? c.b_offset + range.from : nullptr;
   micro_kernel_for(c.b_type, p.width, t.rows)(s);
+  if (ends && quick.function) quick.function(*quick.last, nullptr, t.c, p.column, t.rows, p.columns);
   if (range.last && !direct)
     finish_tile({t.sums[p.slot], nr, t.rows, p.columns, t.row, p.column, nullptr},
                 c.accumulate ? c.epilogue : quick.rest, {c.c, c.c_type, c.c_rows, c.c_n, t.row});
@@ -288,7 +289,8 @@ inline void sum_range(const Contract& c, const Quick& quick, RowTile& t, Step& s
 
 // Taps of few products, as one list of taps of one product.
 inline bool list_products(const Contract& c, std::int64_t (&list)[listed_k]) {
-  if (c.taps <= 1 || c.k <= 1 || c.k >= few_k || c.taps * c.k > listed_k || c.b_offset || c.a_type != DType::f32) return false;
+  if (c.taps <= 1 || c.k <= 1 || c.k >= few_k || c.taps * c.k > listed_k || c.b_offset || c.a_type != DType::f32)
+    return false;
   for (std::int64_t t = 0; t < c.taps; ++t)
     for (std::int64_t k = 0; k < c.k; ++k) list[t * c.k + k] = (c.tap_offset ? c.tap_offset[t] : 0) + k * c.a_k;
   return true;

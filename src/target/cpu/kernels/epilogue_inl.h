@@ -1,7 +1,8 @@
 // The end of contract and window: what is done to a tile of fp32 sums before it is stored.
 //
 // A bias per column that comes first is where the sums begin. Then there are two ways. The common endings (one full
-// operand such as a residual, limits; f32 out, columns adjacent) are done on the accumulators in registers: Quick.
+// operand such as a residual, limits, then perhaps a function of one value; f32 out, columns adjacent) are done on the
+// accumulators in registers, the function on a tile's rows where they are stored: Quick.
 // Everything else spills the tile to the stack, where each step runs over the whole tile, so that choosing the step
 // costs little; a tile is at most 2 KiB and stays in the L1 cache. A function of one value that comes last is applied
 // on the way to the result.
@@ -12,6 +13,82 @@ namespace tilewright::kernels {
 namespace TW_ISA {
 namespace {
 
+// ---- functions
+
+// To a whole number, half to even.
+TW_INLINE V nearest(V x) {
+  if constexpr (scalar_vectors) return hn::Set(D(), rintf(hn::GetLane(x)));
+  return hn::Round(x);
+}
+
+// As a cast to an integer type does it: cut off, within the type; NaN is 0.
+TW_INLINE VI to_whole(V x, float low, float high) {
+  const D d;
+  const V kept = hn::Min(hn::Max(x, hn::Set(d, low)), hn::Set(d, high));
+  return hn::ConvertTo(DI(), hn::IfThenElseZero(hn::Eq(x, x), kept));
+}
+TW_INLINE float least_of(DType byte) { return byte == DType::u8 ? 0.0f : -128.0f; }
+TW_INLINE float most_of(DType byte) { return byte == DType::u8 ? 255.0f : 127.0f; }
+
+TW_INLINE V hard_sigmoid(V x, float a, float b) {
+  const D d;
+  const V line = hn::Add(hn::Mul(x, hn::Set(d, a)), hn::Set(d, b));
+  return max_limit(hn::Zero(d), min_limit(hn::Set(d, 1.0f), line));
+}
+
+TW_INLINE V normal_share(V x) { // 0.5 (1 + erf(x / sqrt 2))
+  const D d;
+  const V half = hn::Set(d, 0.5f);
+  return hn::MulAdd(erf(hn::Mul(x, hn::Set(d, 0.707106781f))), half, half);
+}
+
+// The steps that are functions of one value.
+template <StepOp op> TW_INLINE V one_value([[maybe_unused]] const EpilogueStep& s, V x) {
+  if constexpr (op == StepOp::exp) return exp(x);
+  if constexpr (op == StepOp::log) return log(x);
+  if constexpr (op == StepOp::sigmoid) return sigmoid(x);
+  if constexpr (op == StepOp::silu) return hn::Mul(x, sigmoid(x));
+  if constexpr (op == StepOp::hardsigmoid) return hard_sigmoid(x, s.a, s.b);
+  if constexpr (op == StepOp::hardswish) return hn::Mul(x, hard_sigmoid(x, s.a, s.b));
+  if constexpr (op == StepOp::tanh) return tanh(x);
+  if constexpr (op == StepOp::erf) return erf(x);
+  if constexpr (op == StepOp::gated_erf) return hn::Mul(x, normal_share(x));
+  if constexpr (op == StepOp::softplus) return softplus(x);
+}
+
+// One of them over rows of results: `to` plus column is where they go, and, without `from`, where they come from.
+using OverRows = void (*)(const EpilogueStep&, const float* from, float* const* to, std::int64_t column, int rows,
+                          int columns);
+template <StepOp op>
+void over_rows(const EpilogueStep& step, const float* from, float* const* to, std::int64_t column, int rows,
+               int columns) {
+  const EpilogueStep s = step;
+  for (int r = 0; r < rows; ++r) {
+    float* const p = to[r] + column;
+    const float* const x = from ? from + r * lanes : p;
+    by_vectors(
+        columns, [&](std::int64_t i, auto whole) __attribute__((always_inline)) {
+          constexpr bool full = decltype(whole)::value;
+          store_if<full>(one_value<op>(s, load_if<full>(x + i, columns - i)), p + i, columns - i);
+        });
+  }
+}
+TW_INLINE OverRows function_of(StepOp op) {
+  switch (op) {
+  case StepOp::exp: return over_rows<StepOp::exp>;
+  case StepOp::log: return over_rows<StepOp::log>;
+  case StepOp::sigmoid: return over_rows<StepOp::sigmoid>;
+  case StepOp::silu: return over_rows<StepOp::silu>;
+  case StepOp::hardsigmoid: return over_rows<StepOp::hardsigmoid>;
+  case StepOp::hardswish: return over_rows<StepOp::hardswish>;
+  case StepOp::tanh: return over_rows<StepOp::tanh>;
+  case StepOp::erf: return over_rows<StepOp::erf>;
+  case StepOp::gated_erf: return over_rows<StepOp::gated_erf>;
+  case StepOp::softplus: return over_rows<StepOp::softplus>;
+  default: return nullptr;
+  }
+}
+
 // ---- in registers
 
 struct Quick {
@@ -20,6 +97,8 @@ struct Quick {
   Epilogue rest;                          // where Quick is not possible
   const EpilogueStep* residual = nullptr; // one element an output
   float low = 0, high = 0;
+  const EpilogueStep* last = nullptr; // a function of one value, over the rows as soon as they are stored
+  OverRows function = nullptr;
 };
 
 TW_INLINE bool is_limit(const EpilogueStep& s, StepOp op) { return s.op == op && !s.operand && s.a == s.a; }
@@ -39,6 +118,7 @@ TW_INLINE Quick quick_ending(const Epilogue& epilogue, DType out, std::int64_t c
   q.high = infinity;
   if (s != end && is_limit(*s, StepOp::max)) q.low = (s++)->a, q.limits = true;
   if (s != end && is_limit(*s, StepOp::min)) q.high = (s++)->a, q.limits = true;
+  if (s != end && (q.function = function_of(s->op))) q.last = s++;
   q.possible = s == end && out == DType::f32 && column == 1;
   return q;
 }
@@ -109,33 +189,6 @@ template <class F> TW_INLINE void with_operand(const EpilogueStep& s, const Tile
   }
 }
 
-// To a whole number, half to even.
-TW_INLINE V nearest(V x) {
-  if constexpr (scalar_vectors) return hn::Set(D(), rintf(hn::GetLane(x)));
-  return hn::Round(x);
-}
-
-// As a cast to an integer type does it: cut off, within the type; NaN is 0.
-TW_INLINE VI to_whole(V x, float low, float high) {
-  const D d;
-  const V kept = hn::Min(hn::Max(x, hn::Set(d, low)), hn::Set(d, high));
-  return hn::ConvertTo(DI(), hn::IfThenElseZero(hn::Eq(x, x), kept));
-}
-TW_INLINE float least_of(DType byte) { return byte == DType::u8 ? 0.0f : -128.0f; }
-TW_INLINE float most_of(DType byte) { return byte == DType::u8 ? 255.0f : 127.0f; }
-
-TW_INLINE V hard_sigmoid(V x, float a, float b) {
-  const D d;
-  const V line = hn::Add(hn::Mul(x, hn::Set(d, a)), hn::Set(d, b));
-  return max_limit(hn::Zero(d), min_limit(hn::Set(d, 1.0f), line));
-}
-
-TW_INLINE V normal_share(V x) { // 0.5 (1 + erf(x / sqrt 2))
-  const D d;
-  const V half = hn::Set(d, 0.5f);
-  return hn::MulAdd(erf(hn::Mul(x, hn::Set(d, 0.707106781f))), half, half);
-}
-
 template <class T> void round_tile(const Tile& t) {
   alignas(64) T narrowed[lanes];
   over_tile(
@@ -169,16 +222,16 @@ HWY_NOINLINE void apply_step(const EpilogueStep& s, const Tile& t) {
   case StepOp::abs: return TW_UNARY(hn::Abs(x));
   case StepOp::square: return TW_UNARY(hn::Mul(x, x));
   case StepOp::sqrt: return TW_UNARY(hn::Sqrt(x));
-  case StepOp::exp: return TW_UNARY(exp(x));
-  case StepOp::log: return TW_UNARY(log(x));
-  case StepOp::sigmoid: return TW_UNARY(sigmoid(x));
-  case StepOp::silu: return TW_UNARY(hn::Mul(x, sigmoid(x)));
-  case StepOp::hardsigmoid: return TW_UNARY(hard_sigmoid(x, s.a, s.b));
-  case StepOp::hardswish: return TW_UNARY(hn::Mul(x, hard_sigmoid(x, s.a, s.b)));
-  case StepOp::tanh: return TW_UNARY(tanh(x));
-  case StepOp::erf: return TW_UNARY(erf(x));
-  case StepOp::gated_erf: return TW_UNARY(hn::Mul(x, normal_share(x)));
-  case StepOp::softplus: return TW_UNARY(softplus(x));
+  case StepOp::exp: return TW_UNARY(one_value<StepOp::exp>(s, x));
+  case StepOp::log: return TW_UNARY(one_value<StepOp::log>(s, x));
+  case StepOp::sigmoid: return TW_UNARY(one_value<StepOp::sigmoid>(s, x));
+  case StepOp::silu: return TW_UNARY(one_value<StepOp::silu>(s, x));
+  case StepOp::hardsigmoid: return TW_UNARY(one_value<StepOp::hardsigmoid>(s, x));
+  case StepOp::hardswish: return TW_UNARY(one_value<StepOp::hardswish>(s, x));
+  case StepOp::tanh: return TW_UNARY(one_value<StepOp::tanh>(s, x));
+  case StepOp::erf: return TW_UNARY(one_value<StepOp::erf>(s, x));
+  case StepOp::gated_erf: return TW_UNARY(one_value<StepOp::gated_erf>(s, x));
+  case StepOp::softplus: return TW_UNARY(one_value<StepOp::softplus>(s, x));
   case StepOp::round:
     if (s.dtype == DType::u8 || s.dtype == DType::i8)
       return TW_UNARY(hn::ConvertTo(D(), to_whole(x, least_of(s.dtype), most_of(s.dtype))));

@@ -41,6 +41,15 @@ TW_INLINE void end_slide(const Slide& s, const Quick& quick, const SlideAt& at, 
       sum[i.value] = min_limit(hn::Set(D(), quick.high), max_limit(hn::Set(D(), quick.low), sum[i.value]));
     });
   float* const out = static_cast<float*>(s.out) + (y * s.out_row + at.x * s.out_column + at.c);
+  if (quick.function) {
+    alignas(64) float values[count * lanes];
+    float* to[count];
+    unroll<count>(TW_UNROLLED(i) {
+      store(sum[i.value], values + i.value * lanes);
+      to[i.value] = out + i.value * s.out_column;
+    });
+    return quick.function(*quick.last, values, to, 0, count, whole ? lanes : static_cast<int>(at.left));
+  }
   unroll<count>(TW_UNROLLED(i) { store_if<whole>(sum[i.value], out + i.value * s.out_column, at.left); });
 }
 

@@ -72,10 +72,12 @@ HWY_NOINLINE void window_strip(const Window& w, const Quick& quick, const Strip&
     unroll<count>(TW_UNROLLED(i) {
       sum[i.value] = min_limit(hn::Set(D(), quick.high), max_limit(hn::Set(D(), quick.low), sum[i.value]));
     });
+  float* to[count];
   unroll<count>(TW_UNROLLED(i) {
-    float* const p = static_cast<float*>(w.out) + row_at(w.out_rows, at.x + i.value) + at.c;
-    store_if<whole>(sum[i.value], p, at.left);
+    to[i.value] = static_cast<float*>(w.out) + row_at(w.out_rows, at.x + i.value) + at.c;
+    store_if<whole>(sum[i.value], to[i.value], at.left);
   });
+  if (quick.function) quick.function(*quick.last, nullptr, to, 0, count, whole ? lanes : static_cast<int>(at.left));
 }
 
 // Positions are dealt out evenly over strips. Only whole vectors of a weighted sum in f32 have a kernel for every
