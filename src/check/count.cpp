@@ -168,7 +168,7 @@ struct Counter {
         for (std::int64_t at = 0; at < f->extent; at += f->size) {
           variables[2 * static_cast<std::size_t>(f->step)] = at;
           variables[2 * static_cast<std::size_t>(f->step) + 1] = std::min(at + f->size, f->extent);
-          block(n.body);
+          if (f->turns.live(variables.data())) block(n.body);
         }
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
         load(l->buffer);
