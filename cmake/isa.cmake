@@ -5,7 +5,7 @@ add_library(tw_kernels STATIC ${_kernels}/kernels.cpp ${_kernels}/vector_program
 target_include_directories(tw_kernels PUBLIC src)
 target_link_libraries(tw_kernels PUBLIC tw_machine)
 
-set(TILEWRIGHT_LEAVES contract window slide move detect interpreter integers table) # compiled once an instruction set
+set(TILEWRIGHT_LEAVES contract window slide fold move detect interpreter integers table) # compiled once an instruction set
 function(tilewright_kernels isa)
   add_library(tw_kernels_${isa} OBJECT)
   foreach(file ${TILEWRIGHT_LEAVES})

@@ -186,7 +186,7 @@ struct Counter {
           variables[2 * static_cast<std::size_t>(f->step) + 1] = std::min(at + f->size, f->extent);
           if (f->kind == For::Kind::grid)
             for (Seen& s : seen) s.made.clear(), s.begun = false;
-          block(n.body);
+          if (f->turns.live(variables.data())) block(n.body);
         }
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
         load(l->buffer);

@@ -49,7 +49,7 @@ double share_of(const Program& p, const Statement& s, const Machine& m) {
 }  // namespace
 
 Model::Model(const Program& p, const Region& r, const Schedule& order, const Machine& m, Granule granule)
-    : granule_(std::move(granule)), machine_(m), threads_(order.threads) {
+    : turns_(live_turns(p, r, order)), followed_(turns_.every() ? -1 : followed_loop(p, r, order)), granule_(std::move(granule)), machine_(m), threads_(order.threads) {
   for (const AxisStep& step : order.steps) {
     extents_.push_back(r.axes[static_cast<std::size_t>(step.axis)].constant());
     axes_.push_back(step.axis);
@@ -81,6 +81,10 @@ Model::Model(const Program& p, const Region& r, const Schedule& order, const Mac
 Model::Sum Model::sum_of(const std::vector<Span>& box, const std::vector<std::int64_t>& dims, int depth, std::int64_t width) const {
   Sum sum{width, {}, {}};
   std::set<std::size_t> counted;
+  if (followed_ >= 0 && depth > followed_) {
+    counted.insert(turns_.steps().begin(), turns_.steps().end());
+    sum.parts.push_back({{counted.begin(), counted.end()}, {}, true});
+  }
   for (std::size_t d = 0; d < box.size(); ++d) {
     const auto steps = steps_in(box[d]);
     Part part{{steps.begin(), steps.end()}, {{box[d], dims[d]}}};
@@ -95,6 +99,7 @@ Model::Sum Model::sum_of(const std::vector<Span>& box, const std::vector<std::in
       for (std::size_t x : other.steps)
         if (std::count(part.steps.begin(), part.steps.end(), x) == 0) part.steps.push_back(x);
       part.dims.insert(part.dims.end(), other.dims.begin(), other.dims.end());
+      part.turns |= other.turns;
       sum.parts.erase(sum.parts.begin() + static_cast<std::ptrdiff_t>(i));
     }
     sum.parts.push_back(std::move(part));
@@ -115,7 +120,7 @@ std::int64_t Model::total(const Part& part, const std::vector<std::int64_t>& siz
     empty |= extents_[s] == 0;
   }
   for (bool more = !empty; more;) {
-    std::int64_t box = 1;
+    std::int64_t box = part.turns && !turns_.live(variables) ? 0 : 1;
     for (const auto& [span, dim] : part.dims) box = checked_mul(box, span.count(variables, dim));
     total = checked_add(total, box);
     more = false;

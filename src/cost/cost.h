@@ -40,7 +40,8 @@ class Model {
   Cost at(const std::vector<std::int64_t>& sizes) const;          // one a step
 
  private:
-  struct Part { std::vector<std::size_t> steps; std::vector<std::pair<Span, std::int64_t>> dims; Memo known = {}; };   // dims that share loops
+  // Dims that share loops; `turns`: only in live turns.
+  struct Part { std::vector<std::size_t> steps; std::vector<std::pair<Span, std::int64_t>> dims; bool turns = false; Memo known = {}; };
   // Elements of a box over all of its tiles, each `width` times.
   struct Sum { std::int64_t width; std::vector<Part> parts; std::vector<std::size_t> repeated; };
   struct Transferred { TensorId tensor; bool store; Sum sum; };
@@ -52,6 +53,8 @@ class Model {
   double busiest(std::int64_t tiles, const std::vector<std::int64_t>& sizes) const;
   void price(Cost&, const std::vector<std::int64_t>& sizes) const;
 
+  Turns turns_;
+  int followed_ = -1;                                             // the loop whose turns they are
   std::vector<Transferred> moves_;
   std::vector<Work> work_;
   std::vector<std::int64_t> extents_;                             // of the steps' axes

@@ -21,6 +21,8 @@ struct Expander {
   std::vector<Depth> places;
   std::vector<std::size_t> sequence;               // of the statements, in the order in which they run
   int grid = 0;                                    // tile steps
+  int followed = -1;                               // the loop along which sums follow their statistics
+  Turns turns{};                                   // of it
 
   // The extent of a span when every tile is full.
   std::int64_t full(const Span& span) const {
@@ -137,7 +139,7 @@ struct Expander {
     if (deeper) {
       const bool walk = s.steps[static_cast<std::size_t>(depth)].how == AxisStep::How::walk;
       const auto kind = depth < grid ? For::Kind::grid : walk ? For::Kind::walk : For::Kind::seq;
-      block.push_back({For{depth, extent(depth), s.steps[static_cast<std::size_t>(depth)].size, kind}, level(depth + 1)});
+      block.push_back({For{depth, extent(depth), s.steps[static_cast<std::size_t>(depth)].size, kind, depth == followed ? turns : Turns{}}, level(depth + 1)});
     }
     statements(block, depth, behind, true);
     for (const Transfer& t : moves)
@@ -180,7 +182,7 @@ Nest expand(const Program& p, const Region& r, const Schedule& s, std::string na
     TW_ASSERT(static_cast<bool>(derived));
     stream = std::move(*derived);
   }
-  Expander e{stream ? stream->program : p, stream ? stream->region : r, s, {}, {}, transfers(p, r, s), {}, {}, {}, 0};
+  Expander e{stream ? stream->program : p, stream ? stream->region : r, s, {}, {}, transfers(p, r, s), {}, {}, {}, 0, loop, live_turns(p, r, s)};
   e.nest.name = std::move(name);
   e.prepare();
   if (stream) {

@@ -49,6 +49,7 @@ struct For {
   int step = 0;                         // of the schedule; owns variables 2*step (low) and 2*step + 1 (high)
   std::int64_t extent = 0, size = 1;
   enum class Kind { grid, walk, seq } kind = Kind::grid;
+  Turns turns = {};                     // a stream takes only those that are live
   int stages = 1;                       // of its ring: boxes of this iteration and of those already issued (specialise)
 };
 struct Load {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "expr/scalar.h"
 #include "expr/text.h"
 #include "loop/nest.h"
 
@@ -45,13 +46,16 @@ struct Printer {
     return fmt::format(", live micro-tiles of {} by {} {}, packed along dim {}", units, o.lengths ? "lengths" : o.source == o.tensor ? "zeros" : "mask",
                        p.tensor(o.source).name, dims);
   }
+  std::string turns(const For& f) const {
+    return f.turns.every() ? "" : fmt::format(", turns where {}", print(p, f.turns.condition(), r.names));
+  }
   void line(int depth, const std::string& text) { out += std::string(static_cast<std::size_t>(2 * depth), ' ') + text + "\n"; }
 
   void block(const Block& nodes, int depth) {
     for (const Node& n : nodes) {
       if (const For* f = std::get_if<For>(&n.op)) {
-        line(depth, fmt::format("for {}, {} in tiles(0, {}, {}) {}{}:", variable(2 * f->step), variable(2 * f->step + 1), f->extent, f->size,
-                                f->kind == For::Kind::grid ? "grid" : f->kind == For::Kind::walk ? "walk" : "seq", f->stages > 1 ? fmt::format(", ring of {}", f->stages) : ""));
+        line(depth, fmt::format("for {}, {} in tiles(0, {}, {}) {}{}{}:", variable(2 * f->step), variable(2 * f->step + 1), f->extent, f->size,
+                                f->kind == For::Kind::grid ? "grid" : f->kind == For::Kind::walk ? "walk" : "seq", f->stages > 1 ? fmt::format(", ring of {}", f->stages) : "", turns(*f)));
         block(n.body, depth + 1);
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
         line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : "") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : "") + gathered(buffer(l->buffer)));

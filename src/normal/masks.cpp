@@ -30,11 +30,47 @@ std::optional<Table> table(const Program& p, const ScalarRef& s) {
   return t;
 }
 
+// The only statement that writes a tensor, if it is a map of all of its elements, with its axes as indices of a reader.
+const Statement* map_behind(const Program& p, const Access& a, std::vector<Index>* with) {
+  const Statement* map = nullptr;
+  for (std::size_t n = 0; n < p.nodes.size(); ++n)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n)); s && s->out == a.tensor) {
+      if (map) return nullptr;
+      map = s;
+    }
+  if (!map || !is_map(*map) || map->guard || a.otherwise) return nullptr;
+  with->assign(map->axes.size(), constant_index(0));
+  std::set<AxisId> known;
+  for (std::size_t d = 0; d < map->at.size(); ++d) {
+    const auto axis = plain_axis(map->at[d]);
+    if (axis ? !known.insert(*axis).second : p.tensor(map->out).dims[d] != Size(1)) return nullptr;
+    if (axis) (*with)[static_cast<std::size_t>(*axis)] = a.at[d];
+  }
+  return known.size() == map->axes.size() ? map : nullptr;
+}
+
+// A scalar with what only indices decide written out: constant tables of comparisons and progressions, and maps of those. Null where
+// something else is left.
+ScalarRef of_indices(const Program& p, const ScalarRef& s, int depth = 8) {
+  bool other = depth == 0;
+  const ScalarRef made = rewrite(s, [&](const ScalarRef& node) -> ScalarRef {
+    if (other || node->op != Op::read) return node;
+    const Access& a = std::get<Access>(node->leaf);
+    if (const auto t = node->dtype == DType::boolean ? table(p, node) : std::nullopt) return t->where;
+    if (const auto run = a.otherwise ? std::nullopt : progression(p, a.tensor)) return cast(index_value(p, substitute(p, *run, a.at)), node->dtype);
+    std::vector<Index> with;
+    const Statement* map = p.tensor(a.tensor).kind == Kind::intermediate ? map_behind(p, a, &with) : nullptr;
+    const ScalarRef body = map ? of_indices(p, map->body, depth - 1) : nullptr;
+    other = !body;
+    return body ? cast(substitute(p, body, with), node->dtype) : node;
+  });
+  return other ? nullptr : made;
+}
+
 ScalarRef condition(const Program& p, const ScalarRef& c) {
   if (c->op == Op::logical_not) return unary(Op::logical_not, condition(p, c->args[0]));
-  if (c->dtype == DType::boolean)
-    if (const auto t = table(p, c)) return t->where;
-  return c;
+  const ScalarRef written = c->dtype == DType::boolean && !indices_alone(c) ? of_indices(p, c) : nullptr;
+  return written ? written : c;
 }
 
 // select(c, 0, k), select(c, k, 0) or a table of 0 and k.

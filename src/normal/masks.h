@@ -9,6 +9,10 @@ namespace tilewright {
 struct Table { ScalarRef where; double yes, no; };
 std::optional<Table> two_valued(const Program&, TensorId);
 
+// A constant tensor of integers whose elements are a sum of a constant and a multiple of each index (a Range, its rows and columns),
+// checked on every element: over its dims as axes.
+std::optional<Index> progression(const Program&, TensorId);
+
 // A body that is `rest` where `live` holds and a constant (or, `added`, the rest and that constant) elsewhere.
 //   select(c, e, -inf)     e + M[q x], M known, 0 or -1e9     (e + M[q x]) / 8
 struct Masked { ScalarRef live, rest; double value; bool added; };

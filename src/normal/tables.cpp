@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <cstdlib>
 #include <limits>
 
 #include "normal/masks.h"
@@ -111,6 +112,44 @@ std::optional<Table> two_valued(const Program& p, TensorId id) {
   const bool readable = t.dtype == DType::boolean || t.dtype == DType::f32 || t.dtype == DType::f64;
   if (t.kind != Kind::weight || t.data.empty() || !readable) return std::nullopt;
   return Reading(t).run();
+}
+
+std::optional<Index> progression(const Program& p, TensorId id) {
+  const Tensor& t = p.tensor(id);
+  if (t.kind != Kind::weight || t.data.empty() || (t.dtype != DType::i32 && t.dtype != DType::i64) || t.dims.size() > 4) return std::nullopt;
+  std::vector<std::int64_t> dims, step(t.dims.size(), 0), at(t.dims.size(), 0);
+  std::int64_t count = 1;
+  for (const Size& d : t.dims) dims.push_back(d.constant()), count *= dims.back();
+  if (count <= 0 || count > std::int64_t{1} << 24) return std::nullopt;
+  const auto value = [&](std::int64_t i) -> std::int64_t {
+    std::int64_t wide = 0;
+    std::int32_t narrow = 0;
+    if (t.dtype == DType::i64) std::memcpy(&wide, t.data.data() + 8 * i, 8);
+    else std::memcpy(&narrow, t.data.data() + 4 * i, 4), wide = narrow;
+    return wide;
+  };
+  const std::int64_t first = value(0);
+  constexpr std::int64_t far = std::int64_t{1} << 40;
+  std::int64_t stride = 1;
+  for (std::size_t d = dims.size(); d-- > 0; stride *= dims[d])
+    if (dims[d] > 1) {
+      if (std::abs(value(stride)) > far) return std::nullopt;
+      step[d] = value(stride) - first;
+    }
+  if (std::abs(first) > far) return std::nullopt;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t sum = first;
+    for (std::size_t d = 0; d < dims.size(); ++d) sum += step[d] * at[d];
+    if (value(i) != sum) return std::nullopt;
+    for (std::size_t d = dims.size(); d-- > 0;) {
+      if (++at[d] < dims[d]) break;
+      at[d] = 0;
+    }
+  }
+  Index index = constant_index(first);
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (step[d] != 0) index = index + Size(step[d]) * axis_index(static_cast<AxisId>(d));
+  return index;
 }
 
 }  // namespace tilewright

@@ -1,6 +1,7 @@
 #include "plan/cpu_time.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "cost/spill.h"
 #include "law/stream.h"
@@ -9,7 +10,22 @@ namespace tilewright {
 
 namespace {
 
-constexpr double corrections = 40; // operations for each element of a sum that follows a statistic, a turn: a pass over it
+constexpr double corrections = 8; // operations for each element of a sum that follows a statistic, a turn: a pass over it
+
+// What the fold leaf has steps for: sums, products and functions of floats, under conditions on indices.
+bool folds(const Statement& s) {
+  const std::function<bool(const ScalarRef&)> in_menu = [&](const ScalarRef& v) {
+    switch (v->op) {
+    case Op::constant: case Op::read: case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::min: case Op::max:
+    case Op::neg: case Op::abs: case Op::exp: case Op::log: case Op::sqrt: case Op::tanh: case Op::erf: case Op::cast: break;
+    default: return false;
+    }
+    return is_float(v->dtype) && std::all_of(v->args.begin(), v->args.end(), in_menu);
+  };
+  bool reads = false;
+  if (s.guard) for_each_access(s.guard, [&](const Access&) { reads = true; });
+  return !reads && in_menu(s.body);
+}
 
 RegionAxis streamed(const std::vector<AxisStep>& steps) {
   RegionAxis stream = -1;
@@ -110,6 +126,7 @@ std::vector<double> CpuTime::factors_of(RegionAxis stream) const {
   const bool following = stream >= 0 && needs_stream(p, r, stream);
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = statement(i);
+    if (following && !form(i).product && folds(s)) continue;
     if (s.reduced.empty()) list[i] = ending[i] ? 1 : std::max(1.0, o.interpreted / 2);
     if (along_lanes(i)) list[i] = o.interpreted;
     const bool product = form(i).product.has_value();

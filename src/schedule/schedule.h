@@ -12,6 +12,7 @@
 #include "law/region.h"
 #include "machine/machine.h"
 #include "schedule/layout.h"
+#include "schedule/turns.h"
 
 namespace tilewright {
 
@@ -123,6 +124,8 @@ int walked_loop(const Schedule&);
 
 // The loop along which statements read what is not complete yet, and follow it as the law of streams says; -1: there is none.
 int followed_loop(const Program&, const Region&, const Schedule&);
+// The turns of that loop that count.
+Turns live_turns(const Program&, const Region&, const Schedule&);
 
 // Why a schedule cannot be, with numbers; text is made only when printed.
 struct Refusal {

@@ -141,6 +141,8 @@ const Case to_be_found[] = {
     {"third moment", "M[q] = sum[x] S[q x] / x\nD[q] = sum[x] (S[q x] - M[q])^3 / x\noutput D"},
     {"covariance", "M[q] = sum[x] S[q x] / x\nN[q] = sum[x] A[q x] / x\nD[q] = sum[x] (S[q x] - M[q]) * (A[q x] - N[q]) / x\noutput D"},
     {"cross entropy", "L[q] = logsumexp[x] T[q x]\nloss = sum[q] (L[q] - T[q, label[q]]) / q\noutput loss"},
+    {"rotary keys", "R[x d] = K[x d] * w[x] + K[x, 2 - d] * (1 - w[x])\nT[q x] = sum[d] Q[q d] * R[x d]\nP[q x] = softmax[x] T[q x]\nO[q d] = sum[x] P[q x] * V[x d]\noutput O"},
+    {"always normalised", "m[q] = max[x] S[q x]\nZ[q] = sum[x] exp(S[q x] - m[q])\nP[q x] = exp(S[q x] - m[q]) / Z[q]\nO[q d] = sum[x] P[q x] * V[x d]\noutput O"},
     {"normalised by the greatest", "m[q] = max[x] abs(S[q x])\nD[q] = sum[x] exp(S[q x] - M[q])\noutput D"},
 };
 
@@ -171,6 +173,8 @@ TEST(Stream, FixedAnchors) {
       {"L2 norm", "N[q x] = l2norm[x] S[q x]\nO[q d] = sum[x] N[q x] * V[x d]\noutput O"},
       {"L1 norm", "n[q] = sum[x] abs(S[q x])\nO[q d] = sum[x] S[q x] / n[q] * V[x d]\noutput O"},
       {"linear attention", "n[q] = sum[x] exp(K[x, 0]) * abs(S[q x])\nO[q d] = sum[x] exp(K[x, 0]) * abs(S[q x]) / n[q] * V[x d]\noutput O"},
+      {"sigmoid attention", "P[q x] = 1 / (1 + exp(-S[q x]))\nO[q d] = sum[x] P[q x] * V[x d]\noutput O"},
+      {"a hidden axis", "H[q x] = sum[d] Q[q d] * K[x d]\nG[q x] = max(H[q x], 0)\nO[q d] = sum[x] G[q x] * V[x d]\noutput O"},
       {"a maximum behind a shift", "M[q] = sum[x] S[q x] / x\nB[q] = max[x] S[q x] - M[q]\noutput B"},
       {"a maximum of exponentials", "P[q x] = softmax[x] S[q x]\nB[q] = max[x] P[q x]\noutput B"},
       {"routing", "P[q x] = softmax[x] S[q x]\nB[q] : index(x) = argmax[x] P[q x]\noutput B"},

@@ -108,6 +108,33 @@ TEST(Masks, ASelectOfATableToo) {
   testing::expect_same_outputs(p, q, given, 1e-6);
 }
 
+// As exporters write it: two ranges and a comparison, each a node of its own.
+TEST(Masks, AComparisonOfRangesToo) {
+  for (const auto& [compared, guard] : {std::pair{"rx[x] <= rq[q, 0] + 2", "index(x) <= index(q) + 5"}, {"not (rx[x] > rq[q, 0])", "index(x) <= index(q) + 3"}}) {
+    Program p = program("program p(h=2, q=4, x=9, one=1)\nweight rx[x], rq[q one] : i64\ninput S[h q x] : f32\nB[q x] : bool = " + std::string(compared) +
+                        "\nT[h q x] = select(B[q x], S[h q x], -inf)\nP[h q x] = softmax[x] T[h q x]\noutput P\n");
+    std::vector<std::int64_t> columns{0, 1, 2, 3, 4, 5, 6, 7, 8}, rows{3, 4, 5, 6};
+    for (Tensor& t : p.tensors)
+      if (t.kind == Kind::weight) t.data = std::as_bytes(std::span(t.name == "rx" ? columns : rows));
+    const Program n = masks_to_guards(p);
+    int guards = 0;
+    for (std::size_t i = 0; i < n.nodes.size(); ++i)
+      if (const Statement* s = n.statement(static_cast<StatementId>(i)); s && s->guard) {
+        const std::vector<bool> live = evaluated(substitute(n, s->guard, {constant_index(0), axis_index(0), axis_index(1)}), {4, 9});
+        const Program g = program("program g(q=4, x=9)\nL[q x] : bool = " + std::string(guard) + "\noutput L\n");
+        const Array expected = evaluate(g, {}, {}, Evaluation::typed).at(g.outputs[0]);
+        for (std::size_t k = 0; k < live.size(); ++k) EXPECT_EQ(live[k], expected.data[k] != std::byte{0}) << compared << " at " << k;
+        ++guards;
+      }
+    EXPECT_GE(guards, 2) << print(n);
+    rows[2] = 9;                                          // no progression any more
+    const Program kept = masks_to_guards(p);
+    for (std::size_t i = 0; i < kept.nodes.size(); ++i) {
+      EXPECT_FALSE(kept.statement(static_cast<StatementId>(i))->guard);
+    }
+  }
+}
+
 TEST(Masks, OfAReductionItself) {
   const auto text = [](const std::string& statement) {
     return print(masks_to_guards(program("program p(t=3, v=5)\ninput Z[t v], m[v] : f32\ninput K[t v] : i8\ninput label[t] : index(v)\n" + statement + "\noutput Y\n")));

@@ -46,6 +46,12 @@ struct Compiler {
     return -1;
   }
 
+  // Whether the result's inner dim belongs to the rows.
+  bool rows_inner(const Contraction& c, int last, const Stored& stored) const {
+    const auto lies = strides_of(p, r, last, p.statement(r.statements[static_cast<std::size_t>(last)])->at, stored);
+    return lies && std::any_of(c.m.begin(), c.m.end(), [&](AxisId a) { return (*lies)[axis(a)] == 1 && extent(axis(a)) > 1; });
+  }
+
   // The inner k: the longest axis along which a is contiguous, else the longest at all. The others become taps; of a stream,
   // whose turns see a part of them, loops around the call, each of which adds to c.
   void choose_k(const Contraction& c) {
@@ -200,7 +206,11 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   // An operand that is read through slots is the one with the rows.
   const auto gathered = [&](const Access* x) { return nest.buffers[static_cast<std::size_t>(comp.buffer_of(x->tensor))].gathered; };
   const bool turned = keyed ? c->a->tensor == keyed->operand : gathered(c->b) && !c->a->otherwise;
-  if (turned && !c->m.empty()) std::swap((*c).a, (*c).b), std::swap((*c).m, (*c).n);
+  const auto turn = [&] { std::swap((*c).a, (*c).b), std::swap((*c).m, (*c).n); };
+  if (turned && !c->m.empty()) turn();
+  // Along a stream what the kernel makes may lie so that the rows' axis is the inner one: then the other operand has the rows.
+  else if (!keyed && nest.program && !c->m.empty() && !c->a->otherwise && p.tensor(c->b->tensor).kind != Kind::weight && comp.rows_inner(*c, maps.empty() ? statement : maps.back(), stored))
+    turn();
   out.a = comp.buffer_of(c->a->tensor);
   out.b = comp.buffer_of(c->b->tensor);
   const int last = maps.empty() ? statement : maps.back();
@@ -249,7 +259,9 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
     if (constant) out.packed = slices;
     out.gather_bytes = gathered_scratch(out, full_tile);
   } else if (const auto view = gathered(c->a)) comp.gather(*c, *view, aligned);
-  if (!out.packed && !out.gathered)
+  out.b_in_place = nest.program && !out.packed && !out.gathered && nest.buffers[static_cast<std::size_t>(out.b)].inner && out.b_type == DType::f32 &&
+                   out.taps == 1 && !out.integers && out.b_strides[out.n] == 1 && !out.k.empty();
+  if (!out.packed && !out.gathered && !out.b_in_place)
     out.pack_bytes = (full_tile[static_cast<std::size_t>(out.n)] + leaf.nr - 1) / leaf.nr * panel(leaf, out) *
                      static_cast<std::int64_t>(bytes_of(out.packed_type));
   return std::move(out);
@@ -261,11 +273,11 @@ std::int64_t scratch_bytes(const ContractLeaf& l) {
 }
 
 void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
-                  const std::int64_t* high, std::byte* scratch) {
+                  const std::int64_t* high, std::byte* scratch, std::byte* kept, bool fresh) {
   if (l.gathered) return run_gathered(leaf, l, views, low, high, scratch);
   const Placement& a = a_copy ? l.copied : l.in_place;
   const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
-  std::byte* pack_to = scratch;
+  std::byte* pack_to = kept ? kept : scratch;
   LeafLoops loops{views, l.rows, l.far, l.steps, low, high, reinterpret_cast<std::int64_t*>(scratch + (l.pack_bytes + 63) / 64 * 64)};
   k::Contract call;
   call.m = loops.row_count(), call.n = loops.extent(l.n), call.taps = l.taps;
@@ -274,6 +286,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
   // A turn of a stream reads some rows of each packed panel.
   const std::int64_t first_k = l.packed && l.accumulate && l.k_outer >= 0 ? low[l.k_outer] * l.k_inner * leaf.nr : 0;
   if (l.packed) call.b_panel = panel(leaf, l);
+  if (l.b_in_place) call.b_k = l.b_strides[l.k[0]], call.b_panel = leaf.nr;
   if (call.m == 0 || call.n == 0) return;
   call.a_rows = loops.rows(a.strides);
   call.c_rows = loops.rows(l.c_strides);
@@ -289,8 +302,10 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
       std::int64_t from = first_k + low[l.n] / leaf.nr * call.b_panel;
       for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
       call.b = l.packed->data + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
+    } else if (l.b_in_place) {
+      call.b = loops.address(l.b, l.b_strides, l.b_type, point);
     } else {
-      (l.integers ? leaf.pack_integers : leaf.pack_b)({.n = call.n,
+      if (!kept || fresh) (l.integers ? leaf.pack_integers : leaf.pack_b)({.n = call.n,
                    .k = call.k,
                    .taps = l.taps,
                    .src = loops.address(l.b, l.b_strides, l.b_type, point),

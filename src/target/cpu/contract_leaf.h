@@ -45,6 +45,8 @@ struct ContractLeaf {
   int panel = 0;                                  // columns of a packed panel
   std::int64_t gather_bytes = 0;                  // scratch for that
   std::int64_t pack_bytes = 0;                    // scratch for packing a tile, 0 if packed
+  bool b_in_place = false;                        // made by the kernel so that its columns are adjacent
+  std::int64_t kept = -1;                         // where in a tile's scratch b stays packed for all turns of a stream; -1: it does not
   std::int64_t row_limit = 0;                     // rows of a full tile, for the tables in scratch
 };
 
@@ -56,8 +58,8 @@ Or<ContractLeaf> compile_contract(const kernels::Kernels&, const Program&, const
                                   const Stored& out, const std::vector<bool>& tiled, const std::vector<std::int64_t>& full_tile, BufferId accumulator = -1);
 
 std::int64_t scratch_bytes(const ContractLeaf&);
-// a_copy: the origin of the tile's own copy of a, or null: in place.
+// a_copy: the origin of the tile's own copy of a, or null: in place. kept: where b stays packed; it is packed where `fresh`.
 void run_contract(const kernels::Kernels&, const ContractLeaf&, const std::vector<View>&, const std::byte* a_copy, const std::int64_t* low,
-                  const std::int64_t* high, std::byte* scratch);
+                  const std::int64_t* high, std::byte* scratch, std::byte* kept = nullptr, bool fresh = true);
 
 }  // namespace tilewright::cpu

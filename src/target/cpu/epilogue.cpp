@@ -58,6 +58,7 @@ struct Matcher {
   const std::vector<Stored>& buffers;
   TensorId source = -1;
   int statement = 0;                                       // whose axes the bodies are over
+  bool inner_operands = false;                             // what the kernel makes may stand beside the value
   enum class Held { floats, integers, bytes } held = Held::floats;   // bytes: whole numbers of eight bits, as floats
   std::vector<StepOf> steps;
   std::string refusal;
@@ -106,7 +107,7 @@ struct Matcher {
     if (a.otherwise) return no(s);
     for (std::size_t b = 0; b < nest.buffers.size(); ++b)
       if (nest.buffers[b].tensor == a.tensor) step->buffer = static_cast<BufferId>(b);
-    if (step->buffer < 0 || nest.buffers[static_cast<std::size_t>(step->buffer)].inner) return no(s);
+    if (step->buffer < 0 || (nest.buffers[static_cast<std::size_t>(step->buffer)].inner && !inner_operands)) return no(s);
     step->dtype = buffers[static_cast<std::size_t>(step->buffer)].dtype;
     auto found = strides_of(p, r, statement, a.at, buffers[static_cast<std::size_t>(step->buffer)]);
     if (!found) return no(s);
@@ -180,11 +181,25 @@ struct Matcher {
     if (s->dtype == DType::i32) return integer_step(s);
     if (s->dtype != DType::f32) return no(s);
     if (s->args.size() == 1) return unary_step(s);
+    if (s->op == Op::select) return gate(s);
     if (s->args.size() != 2) return no(s);
+    double power = 0;
+    if ((s->op == Op::mul && equal(s->args[0], s->args[1])) || (s->op == Op::pow && literal(s->args[1], &power) && power == 2))
+      return chain(s->args[0]) && push(S::square);
     const bool left = contains(s->args[0]), right = contains(s->args[1]);
     if (left == right) return no(s);
     const ScalarRef &value = s->args[left ? 0 : 1], &other = s->args[left ? 1 : 0];
     return chain(value) && binary_step(s, other, left);
+  }
+
+  // select(v == 0, 0, x * v)
+  bool gate(const ScalarRef& s) {
+    double a = 1, b = 1;
+    const ScalarRef &c = s->args[0], &x = s->args[2];
+    if (c->op != Op::eq || !literal(c->args[1], &a) || a != 0 || !literal(s->args[1], &b) || b != 0 || x->op != Op::mul) return no(s);
+    for (std::size_t i : {0, 1})
+      if (equal(x->args[i], c->args[0]) && !contains(c->args[0])) return chain(x->args[1 - i]) && push(S::gate, c->args[0]);
+    return no(s);
   }
 
   // The value so far as a number of another type.
@@ -285,9 +300,16 @@ struct Composer {
 
 }  // namespace
 
+Or<std::vector<StepOf>> chain_steps(const Program& p, const Region& r, const Nest& nest, int statement, TensorId source, const std::vector<Stored>& buffers) {
+  Matcher m{p, r, nest, buffers, source, statement, true, Matcher::Held::floats, {}, {}};
+  const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
+  if (!is_float(p.tensor(source).dtype) || !m.chain(s.body)) return Refused{m.refusal.empty() ? "the body does not read the value" : m.refusal};
+  return std::move(m.steps);
+}
+
 Or<std::vector<StepOf>> epilogue_steps(const Program& p, const Region& r, const Nest& nest, int from, const std::vector<int>& maps,
                                        const std::vector<Stored>& buffers) {
-  Matcher m{p, r, nest, buffers, p.statement(r.statements[static_cast<std::size_t>(from)])->out, 0, Matcher::Held::floats, {}, {}};
+  Matcher m{p, r, nest, buffers, p.statement(r.statements[static_cast<std::size_t>(from)])->out, 0, false, Matcher::Held::floats, {}, {}};
   if (maps.empty()) return std::move(m.steps);
   if (is_integer(p.tensor(m.source).dtype)) m.held = Matcher::Held::integers;
   const Statement& last = *p.statement(r.statements[static_cast<std::size_t>(maps.back())]);

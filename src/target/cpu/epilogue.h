@@ -22,4 +22,7 @@ struct StepOf {
 Or<std::vector<StepOf>> epilogue_steps(const Program&, const Region&, const Nest&, int from, const std::vector<int>& maps,
                                        const std::vector<Stored>&);
 
+// The same of one statement's body, from the value of `source` on, which it reads; what the kernel itself makes may be an operand.
+Or<std::vector<StepOf>> chain_steps(const Program&, const Region&, const Nest&, int statement, TensorId source, const std::vector<Stored>&);
+
 }  // namespace tilewright::cpu

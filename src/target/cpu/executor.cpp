@@ -29,12 +29,24 @@ void collect_reads(const std::vector<Kernel::Step>& steps, const Kernel& k, std:
       if (!c->leaf.packed) read(c->leaf.b);
       for (const StepOf& step : c->leaf.steps) read(step.buffer);
     }
+    if (const auto* f = std::get_if<Kernel::Fold>(&s.op)) {
+      read(f->leaf.x);
+      for (const StepOf& step : f->leaf.steps) read(step.buffer);
+    }
     if (const auto* w = std::get_if<Kernel::Window>(&s.op)) {
       read(w->leaf.a);
       for (const StepOf& step : w->leaf.steps) read(step.buffer);
     }
   }
 }
+
+// Tiles of a stream that leaves turns out take longer and shorter, in order: the workers take turns, each round in the other direction.
+bool leaves_turns_out(const std::vector<Kernel::Step>& steps) {
+  for (const Kernel::Step& s : steps)
+    if (const auto* stream = std::get_if<Kernel::Stream>(&s.op); stream && (!stream->turns.every() || leaves_turns_out(stream->body))) return true;
+  return false;
+}
+std::int64_t in_turns(std::int64_t round, int worker, int workers) { return round * workers + (round % 2 ? workers - 1 - worker : worker); }
 
 // The contractions of a kernel that read an operand through slots.
 template <class F> void each_gathered(const std::vector<Kernel::Step>& steps, F&& f) {
@@ -146,14 +158,20 @@ struct Execution {
       if (plan.kernels[n].region) {
         const Kernel& kernel = exe.kernels[n];
         const bool uneven = prepare(kernel, n, w);
-        std::int64_t t = kernel.tiles * w / workers;
-        const std::int64_t to = uneven ? kernel.tiles : kernel.tiles * (w + 1) / workers;
-        for (uneven ? t = next++ : t; t < to && !wanted_to_end(n); uneven ? t = next++ : ++t)
+        const auto run_one = [&](std::int64_t t) {
+          if (t >= kernel.tiles) return;
           if (const LaneProgram::Fault* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
             const LaneProgram::Fault*& mine = faults[static_cast<std::size_t>(w)];
             mine = earlier(mine, bad);
             stop = n;
           }
+        };
+        if (uneven)
+          for (std::int64_t t = next++; t < kernel.tiles && !wanted_to_end(n); t = next++) run_one(t);
+        else if (leaves_turns_out(kernel.steps))
+          for (std::int64_t round = 0; round * workers < kernel.tiles && !wanted_to_end(n); ++round) run_one(in_turns(round, w, workers));
+        else
+          for (std::int64_t t = kernel.tiles * w / workers, to = kernel.tiles * (w + 1) / workers; t < to && !wanted_to_end(n); ++t) run_one(t);
       } else if (w == 0) {
         call(plan.kernels[n], n);
       }

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "schedule/layout.h"
+#include "target/cpu/fold_leaf.h"
 #include "target/cpu/window_leaf.h"
 
 namespace tilewright::cpu {
@@ -11,13 +12,14 @@ namespace tilewright::cpu {
 struct Kernel {
   struct Loop { std::int64_t extent, size; int step; };                  // step: of the schedule, owner of the loop's variables
   struct Step;
-  struct Stream { Loop loop; std::vector<Step> body; };
+  struct Stream { Loop loop; std::vector<Step> body; Turns turns; };
   // Where a leaf's own axes run in a tile, clipped to [0, extent).
   struct Axis { Span span; std::int64_t extent; };
   struct Lanes { LaneProgram program; };
   struct Contract { ContractLeaf leaf; };
   struct Window { WindowLeaf leaf; };
-  struct Step { std::variant<Stream, Lanes, Contract, Window> op; std::vector<Axis> axes; };
+  struct Fold { FoldLeaf leaf; };
+  struct Step { std::variant<Stream, Lanes, Contract, Window, Fold> op; std::vector<Axis> axes; };
   // A buffer is its tensor in place, or scratch; a padded copy is made where a tile's box leaves the tensor.
   struct Place {
     TensorId tensor = -1;

@@ -2,11 +2,13 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "loop/points.h"
 #include "target/cpu/gathered_leaf.h"
+#include "target/cpu/inner_layouts.h"
 #include "target/cpu/kernel.h"
 
 namespace tilewright::cpu {
@@ -39,6 +41,7 @@ struct KernelCompiler {
   Kernel out;
   std::map<int, BufferId> accumulators;            // of the reductions that take several passes
   std::int64_t leaf_scratch = 0;                   // shared by the leaves, after the buffers
+  int streaming = -1;                              // the step of the stream around
 
   const Statement& statement(int i) const { return *p.statement(r.statements[static_cast<std::size_t>(i)]); }
   int position(const Compute& c) const { return r.position(c.statement); }
@@ -205,7 +208,7 @@ struct KernelCompiler {
   static std::string step_names(const std::vector<StepOf>& steps) {
     static constexpr const char* names[] = {"add", "sub", "rsub", "mul", "div", "rdiv", "max", "min", "leaky", "elu", "neg", "abs", "square",
                                             "sqrt", "exp", "log", "sigmoid", "silu", "hardsigmoid", "hardswish", "tanh", "erf", "gated_erf",
-                                            "softplus", "round", "rint", "to_float"};
+                                            "softplus", "round", "rint", "gate", "to_float"};
     std::string text;
     for (const StepOf& st : steps) text += std::string(text.empty() ? "" : ", ") + names[static_cast<int>(st.op)];
     return text;
@@ -242,7 +245,7 @@ struct KernelCompiler {
         if (!covers_edges(*made)) pad(made->a, made_access(i, made->a));
         add_leaf<Leaf>(to, std::move(*made), l);
         std::vector<int> rest(group.begin() + 1 + static_cast<std::ptrdiff_t>(maps.size()), group.end());
-        if (!rest.empty()) lanes(to, {rest, Group::Part::whole, -1});
+        if (!rest.empty()) maps_alone(to, rest);
         return true;
       }
       *why = made.reason();
@@ -251,10 +254,75 @@ struct KernelCompiler {
   }
 
   template <class Step, class Leaf> void add_leaf(std::vector<Kernel::Step>& to, Leaf made, const Points& l) {
+    if constexpr (std::is_same_v<Leaf, ContractLeaf>) keep_packed(made, l);
     leaf_scratch = std::max(leaf_scratch, scratch_bytes(made));
-    if (made.packed) out.packed_bytes += static_cast<std::int64_t>(made.packed->bytes);
+    if constexpr (!std::is_same_v<Leaf, FoldLeaf>)
+      if (made.packed) out.packed_bytes += static_cast<std::int64_t>(made.packed->bytes);
     out.leaves.push_back(describe(made));
     to.push_back({Step{std::move(made)}, axes(l)});
+  }
+
+  // An operand that the turns of a stream do not move is packed in the first.
+  void keep_packed(ContractLeaf& made, const Points& l) {
+    if (streaming < 0 || made.packed || made.gathered || made.b_in_place) return;
+    for (std::size_t a = 0; a < l.spans.size(); ++a) {
+      if (made.b_strides.axis[a] == 0) continue;
+      for (const Affine* end : {&l.spans[a].low, &l.spans[a].high})
+        for (const auto& term : end->terms)
+          if (term.first / 2 == streaming) return;
+      if (std::count(made.far.begin(), made.far.end(), static_cast<RegionAxis>(a)) && l.full[a] != 1) return;
+    }
+    made.kept = out.scratch;
+    out.scratch += align(made.pack_bytes + 64);
+    made.pack_bytes = 0;
+  }
+
+  // Maps of what the kernel makes and shares of reductions, a pass each; nothing where the leaf does not take them.
+  std::optional<FoldLeaf> fold(int i, const Points& l, BufferId accumulator) {
+    if (!nest.program) return std::nullopt;
+    const Kernel::Place& result = out.places[static_cast<std::size_t>(accumulator < 0 ? buffer_of(statement(i).out) : accumulator)];
+    auto made = compile_fold(p, l.region, nest, positions(l, {i})[0], stored(false), Stored{result.dtype, result.stride}, l.tiled, l.full, accumulator);
+    return made ? std::optional(std::move(*made)) : std::nullopt;
+  }
+  void maps_alone(std::vector<Kernel::Step>& to, const std::vector<int>& group) {
+    std::vector<FoldLeaf> made;
+    for (int i : group)
+      if (auto leaf_of = fold(i, points({i}), -1)) made.push_back(std::move(*leaf_of));
+    if (made.size() != group.size()) return lanes(to, {group, Group::Part::whole, -1});
+    for (std::size_t n = 0; n < group.size(); ++n) {
+      Kernel::Place& result = out.places[static_cast<std::size_t>(made[n].y)];
+      if (result.scratch && result.offset < 0) result.offset = reserve(elements(result), result.dtype);
+      add_leaf<Kernel::Fold>(to, std::move(made[n]), points({group[n]}));
+    }
+  }
+  // Whether one factor of a contraction has no axis of its own in a tile: then nothing is used twice, and packing would cost as much.
+  bool matrix_by_vector(int i) const {
+    const auto c = contraction(p, statement(i));
+    if (!c || !nest.program) return false;
+    std::int64_t m = 1, n = 1;
+    const Compute& compute = compute_of(nest, r.statements[static_cast<std::size_t>(i)]);
+    const auto extent = [&](AxisId a) { return std::min(full_extent(nest, compute.ranges[static_cast<std::size_t>(a)]), statement(i).axes[static_cast<std::size_t>(a)].constant()); };
+    for (AxisId a : c->m) m *= extent(a);
+    for (AxisId a : c->n) n *= extent(a);
+    return m == 1 || n == 1;
+  }
+  bool fold_whole(std::vector<Kernel::Step>& to, int i, const std::vector<int>& maps) {
+    const BufferId acc = buffer_of(statement(i).out);
+    const Points l = points({i});
+    auto made = fold(i, l, acc);
+    if (!made) return false;
+    Kernel::Place& result = out.places[static_cast<std::size_t>(acc)];
+    if (result.scratch && result.offset < 0) result.offset = reserve(elements(result), result.dtype);
+    lanes(to, {{i}, Group::Part::init, acc});
+    add_leaf<Kernel::Fold>(to, std::move(*made), l);
+    if (!maps.empty()) maps_alone(to, maps);
+    return true;
+  }
+  bool streamed_fold(std::vector<Kernel::Step>& to, int i, BufferId accumulator) {
+    const Points l = points({i});
+    auto made = fold(i, l, accumulator);
+    if (made) add_leaf<Kernel::Fold>(to, std::move(*made), l);
+    return made.has_value();
   }
 
   // A contraction in a turn of a stream over its reduced axes: the leaf adds to the accumulator.
@@ -283,8 +351,14 @@ struct KernelCompiler {
     const std::string gathered = l.gathered ? fmt::format(" gathered ({})", forms[static_cast<int>(l.gathered->form)])
                                  : l.not_gathered.empty() ? "" : fmt::format(" not gathered ({})", l.not_gathered);
     return fmt::format("contract n {} k {}{}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "", gathered,
-                       l.packed ? "" : l.gathered ? " packed before the tiles" : " packed in each tile",
+                       l.packed ? "" : l.gathered ? " packed before the tiles" : l.b_in_place ? " as it is made" : l.kept >= 0 ? " packed once a tile" : " packed in each tile",
                        l.accumulate ? " streamed" : "", l.steps.empty() ? "" : ": " + step_names(l.steps));
+  }
+  static std::string describe(const FoldLeaf& l) {
+    static constexpr const char* reduced[] = {"", "sum", "max", "min"};
+    std::string text = fmt::format("fold {} columns{}", l.column_limit, l.turned ? ", turned" : l.bounds.empty() ? "" : ", within bounds");
+    if (!l.steps.empty()) text += ": " + step_names(l.steps);
+    return l.acc < 0 ? text : fmt::format("{}; {} of {}", text, reduced[static_cast<int>(l.reduce)], l.down ? "rows" : "columns");
   }
   static std::string describe(const WindowLeaf& l) {
     return fmt::format("{} lanes {} taps {}{}", l.image ? "slide" : "window", l.lane_extent, l.taps, l.steps.empty() ? "" : ": " + step_names(l.steps));
@@ -300,6 +374,7 @@ struct KernelCompiler {
 
   void reduction(std::vector<Kernel::Step>& to, const Compute& c, const std::vector<int>& maps) {
     const int i = position(c);
+    if (matrix_by_vector(i) && fold_whole(to, i, maps)) return;
     std::string why;
     const bool may_copy = prepare_copy(i);
     const auto in_place = stored(false), copied = stored(true);
@@ -332,8 +407,10 @@ struct KernelCompiler {
     std::vector<int> begun;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       if (const For* f = std::get_if<For>(&nodes[n].op)) {
-        Kernel::Stream st{{f->extent, f->size, f->step}, {}};
+        Kernel::Stream st{{f->extent, f->size, f->step}, {}, f->turns};
+        const int around = std::exchange(streaming, f->step);
         block(st.body, nodes[n].body);
+        streaming = around;
         to.push_back({std::move(st), {}});
         std::erase_if(begun, [&](int i) { return lives_in_place(i); });
         for (std::size_t b = 0; b < begun.size(); ++b) {
@@ -350,11 +427,13 @@ struct KernelCompiler {
       } else if (const Compute* c = std::get_if<Compute>(&nodes[n].op)) {
         const int i = position(*c);
         if (accumulators.count(i)) {
-          if (!streamed_contraction(to, *c, accumulators.at(i))) lanes(to, {{i}, Group::Part::accumulate, accumulators.at(i)});
+          const BufferId acc = accumulators.at(i);
+          if (matrix_by_vector(i) && streamed_fold(to, i, acc)) continue;
+          if (!streamed_contraction(to, *c, acc) && !streamed_fold(to, i, acc)) lanes(to, {{i}, Group::Part::accumulate, acc});
           continue;
         }
         const std::vector<int> group = group_at(nodes, n, i);
-        if (c->kind == Compute::Kind::map) lanes(to, {group, Group::Part::whole, -1});
+        if (c->kind == Compute::Kind::map) maps_alone(to, group);
         else reduction(to, *c, {group.begin() + 1, group.end()});
       }
     }
@@ -392,7 +471,8 @@ Kernel compile_kernel(const k::Kernels& leaf, const Program& planned, const Regi
   const Program& p = program_of(planned, nest);
   std::vector<DimOrder> all = layouts;
   for (std::size_t t = all.size(); t < p.tensors.size(); ++t) all.push_back(row_major(p.tensors[t].dims.size()));
-  KernelCompiler c{leaf, p, region_of(r, nest), nest, all, {}, {}, 0};
+  lay_lanes_inside(p, region_of(r, nest), nest, leaf.lanes, all);
+  KernelCompiler c{leaf, p, region_of(r, nest), nest, all, {}, {}, 0, -1};
   c.run();
   return std::move(c.out);
 }

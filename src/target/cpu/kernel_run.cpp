@@ -23,6 +23,7 @@ struct TileRun {
   std::array<std::int64_t, most_axes> low{}, high{};
   std::array<std::int64_t, 2 * most_axes> variables{};
   const LaneProgram::Fault* fault = nullptr;
+  bool fresh = true;                               // the first turn of a stream, or none
 
   // Where a buffer lies for the current loop values.
   void settle(std::size_t b) {
@@ -128,10 +129,6 @@ struct TileRun {
     }
   }
 
-  template <class Leaf, class Run> void fast(const Leaf& l, Run run) {
-    run(leaf, l, views, copy_padded(l.a), low.data(), high.data(), leaf_scratch);
-  }
-
   // A fault ends nothing here: all that is computed stays in its place, and a statement that stands earlier may have one too.
   void steps(const std::vector<Kernel::Step>& list) {
     for (const Kernel::Step& s : list) {
@@ -139,8 +136,11 @@ struct TileRun {
         low[a] = std::max<std::int64_t>(s.axes[a].span.from(variables.data()), 0);
         high[a] = std::max(low[a], std::min(s.axes[a].span.high.at(variables.data()), s.axes[a].extent));
       }
-      if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) fast(c->leaf, run_contract);
-      else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) fast(w->leaf, run_window);
+      if (const auto* c = std::get_if<Kernel::Contract>(&s.op))
+        run_contract(leaf, c->leaf, views, copy_padded(c->leaf.a), low.data(), high.data(), leaf_scratch, c->leaf.kept < 0 ? nullptr : scratch + c->leaf.kept, fresh);
+      else if (const auto* f = std::get_if<Kernel::Fold>(&s.op)) run_fold(leaf, f->leaf, views, low.data(), high.data(), leaf_scratch);
+      else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) 
+        run_window(leaf, w->leaf, views, copy_padded(w->leaf.a), low.data(), high.data(), leaf_scratch);
       else if (const auto* l = std::get_if<Kernel::Lanes>(&s.op))
         fault = earlier(fault, run_lanes(leaf, l->program, views, low.data(), high.data(), leaf_scratch));
       else stream(std::get<Kernel::Stream>(s.op));
@@ -148,12 +148,16 @@ struct TileRun {
   }
 
   void stream(const Kernel::Stream& s) {
+    fresh = true;
     for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
       variables[2 * static_cast<std::size_t>(s.loop.step)] = at;
       variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = std::min(at + s.loop.size, s.loop.extent);
+      if (!s.turns.live(variables.data())) continue;
       for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
       steps(s.body);
+      fresh = false;
     }
+    fresh = true;
   }
 };
 

@@ -42,6 +42,7 @@ double expected(const EpilogueStep& s, double x, double v) {
   case StepOp::softplus: return x > 30 ? x : std::log1p(std::exp(x));
   case StepOp::round: return rounded(x, s.dtype);
   case StepOp::rint: return std::nearbyint(x);
+  case StepOp::gate: return v == 0 ? 0 : x * v;
   case StepOp::to_float: return x;
   }
   return 0;

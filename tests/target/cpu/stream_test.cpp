@@ -84,5 +84,98 @@ TEST(StreamedKernel, EqualsTheEvaluator) {
   EXPECT_GT(kernels, 200);
 }
 
+// Two products with a cascade between them, of sizes at which vectors are full: lanes are rows, and nothing between is interpreted.
+struct Between { std::string head, scores, middle; };
+
+std::string products(const Between& b, std::int64_t h, std::int64_t q, std::int64_t x, std::int64_t d, const std::string& type) {
+  const auto n = [](std::int64_t v) { return std::to_string(v); };
+  return "program p(h=" + n(h) + ", q=" + n(q) + ", x=" + n(x) + ", d=" + n(d) + ")\ninput Q[h q d], K[h x d], V[h x d], M[q x], B[x] : " + type + "\n" + b.head +
+         "T[h q x] = sum[d] Q[h q d] * K[h x d]\nS[h q x] = " + b.scores + "\n" + b.middle + "\noutput O\n";
+}
+
+const Between betweens[] = {
+    {"", "T[h q x] * 0.125", "P[h q x] = softmax[x] S[h q x]\nO[h q d] = sum[x] P[h q x] * V[h x d]"},
+    {"", "T[h q x] / 4", "P[h q x] = softmax[x] S[h q x] where index(x) <= index(q) + 3\nO[h q d] = sum[x] P[h q x] * V[h x d]"},
+    {"", "T[h q x]", "P[h q x] = softmax[x] S[h q x] where index(x) <= index(q) and index(q) < index(x) + 9\nO[h q d] = sum[x] P[h q x] * V[h x d]"},
+    {"", "T[h q x] + M[q x]", "P[h q x] = softmax[x] S[h q x]\nO[h q d] = sum[x] P[h q x] * V[h x d]"},
+    {"", "T[h q x] * 0.5 + B[x]", "P[h q x] = softmax[x] S[h q x]\nO[h q d] = sum[x] P[h q x] * V[h x d]"},
+    {"", "20 * tanh(T[h q x] / 20)", "P[h q x] = softmax[x] S[h q x]\nO[h q d] = sum[x] P[h q x] * V[h x d]"},
+    {"", "T[h q x]", "m[h q] = max[x] S[h q x]\nZ[h q] = sum[x] exp(S[h q x] - m[h q])\nU[h q d] = sum[x] exp(S[h q x] - m[h q]) * V[h x d]\nO[h q d] = U[h q d] / Z[h q] + 1"},
+    {"", "T[h q x]", "O[h q] = logsumexp[x] S[h q x]"},
+    {"", "T[h q x]", "N[h q x] = l2norm[x] S[h q x]\nO[h q d] = sum[x] N[h q x] * V[h x d]"},
+};
+
+TEST(StreamedKernel, LanesAreRows) {
+  int kernels = 0, straight = 0;
+  for (std::uint64_t seed : testing::seeds(90, 900)) {
+    testing::Random random(seed);
+    const auto below = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
+    const bool half = below(4) == 0;
+    const Between& b = betweens[static_cast<std::size_t>(below(static_cast<int>(std::size(betweens))))];
+    const std::int64_t h = 1 + below(3), q = 1 + below(70), x = 65 + below(90), d = 1 + below(40);
+    const std::string text = products(b, h, q, x, d, half ? "f16" : "f32");
+    const Program original = fix_sizes(parse(text, "case.tw"), {}), p = stream_forms(original);
+    const auto isas = k::available_isas();
+    const k::Kernels& leaf = k::kernels_for(isas[random() % isas.size()]);
+    auto plan = one_kernel(p, testing::options_for(leaf, 1 + static_cast<int>(below(3))));
+    ASSERT_TRUE(plan) << text;
+    const Region& r = *plan->kernels[0].region;
+    Schedule s;
+    s.threads = plan->options.threads, s.isa = plan->options.isa;
+    const std::int64_t tiles[] = {5, 16, 24, 32, 40, 64};
+    for (const auto& [name, how, size] : {std::tuple{"h", AxisStep::How::tile, std::int64_t{1}}, {"q", AxisStep::How::tile, tiles[below(6)]}, {"x", AxisStep::How::stream, 1 + below(100)}})
+      for (std::size_t a = 0; a < r.axes.size(); ++a)
+        if (r.names[a] == name) s.steps.push_back({how, static_cast<RegionAxis>(a), size});
+    if (followed_loop(p, r, s) < 0 || !legality(p, r, s, plan->machine).empty()) continue;
+    plan->kernels[0].schedule = s;
+    const Values given = testing::given_to(original, random, 0, half ? 1 : below(3) ? 1 : 30);
+    const Values exact = evaluate(original, given, {}, Evaluation::fp64);
+    const testing::Compared usual = testing::compared(original, evaluate(original, given, {}, Evaluation::typed), exact, 1);
+    if (!usual.defined || !(usual.error < 0.05)) continue;
+    const double error = testing::compared(original, testing::execute(*plan, given), exact, 1).error;
+    EXPECT_LT(error, 16 * usual.error + (half ? 4e-3 : 4e-5)) << "seed " << seed << "\n" << text << print(p, r, s, expand(p, r, s, "k"));
+    ++kernels;
+    const cpu::Executable exe = cpu::compile(*plan);
+    straight += std::any_of(exe.kernels[0].leaves.begin(), exe.kernels[0].leaves.end(), [](const std::string& l) { return l.find("as it is made") != std::string::npos; });
+    if (HasFailure()) return;
+  }
+  std::printf("  %d kernels, in %d of them lanes are rows\n", kernels, straight);
+  EXPECT_GT(kernels, 60);
+  EXPECT_GT(straight, 20);
+}
+
+// One row a head: products are sums of rows, and nothing is packed.
+TEST(StreamedKernel, OneRow) {
+  int kernels = 0;
+  for (std::uint64_t seed : testing::seeds(40, 400)) {
+    testing::Random random(seed);
+    const auto below = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
+    const bool half = below(3) == 0;
+    const auto n = [](std::int64_t v) { return std::to_string(v); };
+    const std::string text = "program p(h=" + n(1 + below(4)) + ", q=" + n(1 + below(2)) + ", x=" + n(65 + below(200)) + ", d=" + n(1 + below(70)) + ")\ninput Q[h q d], K[h x d], V[h x d] : " +
+                             (half ? "f16" : "f32") + "\nS[h q x] = sum[d] Q[h q d] * K[h x d] * 0.25\nP[h q x] = softmax[x] S[h q x]\nO[h q d] = sum[x] P[h q x] * V[h x d]\noutput O\n";
+    const Program original = fix_sizes(parse(text, "case.tw"), {}), p = stream_forms(original);
+    const auto isas = k::available_isas();
+    auto plan = one_kernel(p, testing::options_for(k::kernels_for(isas[random() % isas.size()]), 1 + static_cast<int>(below(2))));
+    ASSERT_TRUE(plan) << text;
+    const Region& r = *plan->kernels[0].region;
+    Schedule s;
+    s.threads = plan->options.threads, s.isa = plan->options.isa;
+    for (const auto& [name, how, size] : {std::tuple{"h", AxisStep::How::tile, std::int64_t{1}}, {"q", AxisStep::How::tile, std::int64_t{1}}, {"x", AxisStep::How::stream, 1 + below(100)}})
+      for (std::size_t a = 0; a < r.axes.size(); ++a)
+        if (r.names[a] == name) s.steps.push_back({how, static_cast<RegionAxis>(a), size});
+    if (followed_loop(p, r, s) < 0 || !legality(p, r, s, plan->machine).empty()) continue;
+    plan->kernels[0].schedule = s;
+    const Values given = testing::given_to(original, random, 0, 1);
+    const Values exact = evaluate(original, given, {}, Evaluation::fp64);
+    const testing::Compared usual = testing::compared(original, evaluate(original, given, {}, Evaluation::typed), exact, 1);
+    EXPECT_LT(testing::compared(original, testing::execute(*plan, given), exact, 1).error, 16 * usual.error + (half ? 4e-3 : 4e-5)) << "seed " << seed << "\n" << text;
+    for (const std::string& l : cpu::compile(*plan).kernels[0].leaves) EXPECT_EQ(l.find("packed in each tile"), std::string::npos) << l;
+    ++kernels;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(kernels, 20);
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -36,6 +36,7 @@ struct Step {
   const std::int64_t* tap;
   std::int64_t taps, k, a_k;
   const void* b;
+  std::int64_t b_k; // from one k to the next
   const std::int64_t* b_tap; // taps that are scattered in the panel; null: one after the other
   const float* const* begin; // sums so far; null: 0
   std::int64_t begin_column;
@@ -43,8 +44,8 @@ struct Step {
   std::int64_t end_column;
   const float* bias; // at the tile, where the sums begin; the rest only with Quick endings, column by end_column
   const float* const* residual;
-  bool limits;
-  float low, high;
+  bool limits, scaled;
+  float low, high, scale;
 };
 
 template <int rows, int whole, bool half, class B> struct Sums {
@@ -104,15 +105,19 @@ template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kerne
   unroll<rows>(TW_UNROLLED(r) { a[r.value] = s.a[r.value]; });
   const B* const panel = static_cast<const B*>(s.b);
   const B* b = panel;
+  const std::int64_t b_k = s.b_k;
   if (s.k == 1 && s.tap && !s.b_tap)
-    for (std::int64_t t = 0; t < s.taps; ++t, b += nr) sums.multiply_add(b, a, s.tap[t]);
+    for (std::int64_t t = 0; t < s.taps; ++t, b += b_k) sums.multiply_add(b, a, s.tap[t]);
   else
     for (std::int64_t t = 0; t < s.taps; ++t) {
       std::int64_t at = s.tap ? s.tap[t] : 0;
       if (s.b_tap) b = panel + s.b_tap[t];
-      for (std::int64_t k = 0; k < s.k; ++k, at += s.a_k, b += nr) sums.multiply_add(b, a, at);
+      for (std::int64_t k = 0; k < s.k; ++k, at += s.a_k, b += b_k) sums.multiply_add(b, a, at);
     }
   if constexpr (sizeof(B) == 4) { // a Quick ending
+    if (s.scaled)
+      sums.template update<float>(
+          end, [&](auto& x, float*, auto d) __attribute__((always_inline)) { x = hn::Mul(x, hn::Set(d, s.scale)); });
     if (s.residual)
       sums.template update<const float>(
           [&](int r) __attribute__((always_inline)) { return s.residual[r] + s.end_column; }, add);
@@ -278,7 +283,9 @@ inline void sum_range(const Contract& c, const Quick& quick, RowTile& t, Step& s
   }
   s.residual = ends && quick.residual ? t.residual : nullptr;
   s.limits = ends && quick.limits;
-  s.b = static_cast<const char*>(p.b) + (c.b_offset ? 0 : range.from * nr * bytes_of_storage(c.b_type));
+  s.scaled = ends && quick.scaled;
+  s.b_k = c.b_k ? c.b_k : nr;
+  s.b = static_cast<const char*>(p.b) + (c.b_offset ? 0 : range.from * s.b_k * bytes_of_storage(c.b_type));
   s.b_tap = c.b_offset ? c.b_offset + range.from : nullptr;
   micro_kernel_for(c.b_type, p.width, t.rows)(s);
   if (ends && quick.function) quick.function(*quick.last, nullptr, t.c, p.column, t.rows, p.columns);
@@ -297,7 +304,7 @@ inline bool list_products(const Contract& c, std::int64_t (&list)[listed_k]) {
 }
 
 inline void contract_panels(const Contract& c) {
-  Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n);
+  Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n, !c.accumulate);
   if (c.accumulate && quick.bias) quick.possible = false, quick.bias = nullptr; // it is added behind the sum
   const bool staged = must_stage(c);
   const std::int64_t depth = c.taps * c.k, range = staged && depth ? least<std::int64_t>(depth, staged_k) : depth;
@@ -310,6 +317,7 @@ inline void contract_panels(const Contract& c) {
   RowTile t;
   s.low = quick.low;
   s.high = quick.high;
+  s.scale = quick.scale;
   for (std::int64_t first = 0; first < panels; first += group)
     for (std::int64_t i = 0; i < tiles; ++i) {
       t.row = i * c.m / tiles;

@@ -92,7 +92,8 @@ TW_INLINE OverRows function_of(StepOp op) {
 // ---- in registers
 
 struct Quick {
-  bool possible = false, limits = false;
+  bool possible = false, limits = false, scaled = false;
+  float scale = 1;                        // of the sums, before all else
   const float* bias = nullptr;            // per column; not among the steps of `rest`
   Epilogue rest;                          // where Quick is not possible
   const EpilogueStep* residual = nullptr; // one element an output
@@ -103,7 +104,7 @@ struct Quick {
 
 TW_INLINE bool is_limit(const EpilogueStep& s, StepOp op) { return s.op == op && !s.operand && s.a == s.a; }
 
-TW_INLINE Quick quick_ending(const Epilogue& epilogue, DType out, std::int64_t column) {
+TW_INLINE Quick quick_ending(const Epilogue& epilogue, DType out, std::int64_t column, bool scales = false) {
   Quick q{};
   const EpilogueStep* s = epilogue.steps;
   const EpilogueStep* const end = s + epilogue.count;
@@ -112,6 +113,7 @@ TW_INLINE Quick quick_ending(const Epilogue& epilogue, DType out, std::int64_t c
   };
   if (added() && !s->rows.table && s->rows.stride == 0) q.bias = static_cast<const float*>((s++)->operand);
   q.rest = {s, static_cast<int>(end - s)};
+  if (scales && !q.bias && s != end && s->op == StepOp::mul && !s->operand) q.scale = (s++)->a, q.scaled = true;
   if (added()) q.residual = s++;
   const float infinity = bits_to_float(0x7f800000u);
   q.low = -infinity;
@@ -237,6 +239,7 @@ HWY_NOINLINE void apply_step(const EpilogueStep& s, const Tile& t) {
       return TW_UNARY(hn::ConvertTo(D(), to_whole(x, least_of(s.dtype), most_of(s.dtype))));
     return s.dtype == DType::f16 ? round_tile<F16>(t) : s.dtype == DType::bf16 ? round_tile<Bf16>(t) : TW_UNARY(x);
   case StepOp::rint: return TW_UNARY(nearest(x));
+  case StepOp::gate: return TW_BINARY(hn::IfThenZeroElse(hn::Eq(v, zero), hn::Mul(x, v)));
   case StepOp::to_float: return; // of sums of integers: done by their own ending
   }
 }

@@ -24,6 +24,7 @@ struct Kernels {
   void (*contract)(const Contract&);
   void (*pack_b)(const PackB&);
   void (*window)(const Window&);
+  void (*fold)(const Fold&);
   // Over integers of eight bits; only the outermost of packed bytes is the caller's business.
   void (*contract_integers)(const Contract&);
   void (*pack_integers)(const PackB&);

@@ -4,6 +4,7 @@
 //
 //   contract   C[m, n]   (+)= sum over taps t and k of A[row(m) + tap_offset[t] + k * a_k] * B[t, k, n]
 //   window     out[x, c]  =  reduce over taps t of A[row(x) + tap_offset[t] + c] (* W[weight(t) + c])
+//   fold       y[r, c] = steps(x[r, c]), and what y is reduced to over its rows or its columns
 //   slide      out[y, x, c] = sum over i, j of A[y * step + i, x * step + j, c] * W[i, j, c], edges left out
 //   they end in an epilogue: a list of steps applied in order to the fp32 result before it is rounded and stored
 //
@@ -59,6 +60,7 @@ enum class StepOp : std::uint8_t {
   softplus,    // log(1 + exp(x))
   round,       // to the storage type `dtype` (f16, bf16, i8 or u8) and back: a rounding point
   rint,        // to a whole number, half to even
+  gate,        // v == 0 ? 0 : x * v           (also where x is no number)
   to_float     // of sums of integers: i32 to f32; before it add and sub, of i32; everything behind it is of floats
 };
 
@@ -87,6 +89,8 @@ struct Contract {
   std::int64_t a_k = 1;
   const std::int64_t* tap_offset = nullptr; // [taps]; null: all 0
   const void* b = nullptr;                  // packed by pack_b, same taps and k; the first panel of this block
+  std::int64_t b_k = 0;                     // elements from one k to the next in a panel; 0: as packed. Else B is read where it lies, in
+                                            // f32, its columns adjacent: up to a half vector behind them may be loaded
   const std::int64_t* b_offset = nullptr;   // [taps]: where in its panel tap t lies, of one k; null: one after the other
   DType b_type = DType::f32;                // as packed
   std::int64_t b_panel = 0;                 // elements (of integers: bytes) from a panel to the next; 0: as packed
@@ -152,6 +156,29 @@ struct Slide {
 constexpr bool slides(std::int64_t taps_x, std::int64_t column_step) {
   return (taps_x == 3 || taps_x == 5 || taps_x == 7) && (column_step == 1 || column_step == 2);
 }
+
+// A map over rows and adjacent columns, and its reduction: y[r, c] = steps(x[r, c]) at the points that live, 0 at others, which
+// are not reduced either. `down`: the rows meet, acc[c * acc_step]; else the columns do, acc[row of acc_rows].
+enum class FoldReduce : std::uint8_t { none, sum, max, min };
+struct FoldBound {
+  std::int64_t row = 0, column = 0, offset = 0; // a point lives where row * r + column * c + offset >= 0
+};
+struct Fold {
+  std::int64_t rows = 0, columns = 0;
+  const void* x = nullptr;
+  DType x_type = DType::f32;
+  Rows x_rows = {};
+  void* y = nullptr; // null: not stored. May be x
+  DType y_type = DType::f32;
+  Rows y_rows = {};
+  FoldReduce reduce = FoldReduce::none;
+  bool down = true;
+  float* acc = nullptr;
+  Rows acc_rows = {}; // of columns that meet
+  const FoldBound* bounds = nullptr;
+  int bound_count = 0;
+  Epilogue steps = {};
+};
 
 // dst[r * dst_row + c * dst_column] = src[r * src_row + c * src_column]; elements of 1, 2, 4 or 8 bytes. No overlap.
 struct Copy {

@@ -7,6 +7,7 @@ namespace tilewright::kernels::TW_ISA {
 void contract(const Contract&);
 void pack_b(const PackB&);
 void window(const Window&);
+void fold(const Fold&);
 void contract_integers(const Contract&);
 void pack_integers(const PackB&);
 std::int64_t integer_panel(std::int64_t depth, DType b);
