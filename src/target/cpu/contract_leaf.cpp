@@ -149,7 +149,18 @@ struct Compiler {
     else out.gathered = compile_gathered(leaf, p, r, out, a, b, of, &out.not_gathered);
     if (!out.gathered) return;
     if (!out.packed) place_copies((out.n_extent + leaf.nr - 1) / leaf.nr * out.taps * out.k_extent * leaf.nr);
+    out.gathered->tiles_of_rows = tiles_of_rows();
+    const Cells& cells = out.gathered->a.detector.cells;
+    const int d = out.gathered->a.reduced;
+    if (out.gathered->lies_as_panels && d >= 0)
+      out.gathered->piece_bytes = packed_elements(leaf, full_tile[static_cast<std::size_t>(out.n)], std::max<std::int64_t>(64, cells.unit[static_cast<std::size_t>(d)])) * 4;
     out.gather_bytes = gathered_scratch(out, full_tile);
+  }
+  std::int64_t tiles_of_rows() const {
+    std::int64_t n = 1;
+    for (const auto& merged : out.rows)
+      for (RegionAxis a : merged) n *= ceil_div_i64(extent(a), full_tile[static_cast<std::size_t>(a)]);
+    return n;
   }
 
   // Weights with bytes are packed now; the far axes that b does not have share one packing.

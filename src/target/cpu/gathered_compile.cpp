@@ -165,6 +165,7 @@ std::shared_ptr<Gathered> compile_gathered(const k::Kernels& leaf, const Program
     for (RegionAxis x : g->a.axis) g->a_dim_stride.push_back(x < 0 ? 0 : l.in_place.strides[x]);
   }
   g->dtype = l.a_type;
+  g->plain_sums = l.a_type == DType::f32 && l.packed_type == DType::f32 && l.c_type == DType::f32 && l.c_strides[l.n] == 1;
   g->copies = copies_of(r, l);
   g->lies_as_panels = !l.packed && l.taps == 1 && !l.k.empty() && l.b_strides[l.n] == 1 && l.b_type == l.packed_type &&
                       l.n_extent % leaf.nr == 0;

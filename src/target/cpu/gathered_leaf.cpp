@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "target/cpu/gathered_rows.h"
+#include "target/cpu/kernels/lists.h"
 
 namespace tilewright::cpu {
 
@@ -14,6 +15,7 @@ namespace {
 
 // Panels of B that are read again and again, row block after row block, stay in an L2 cache.
 constexpr std::int64_t resident_bytes = 512 * 1024;
+constexpr std::int64_t short_rows = 3; // a group of so few does not fill the registers of a call
 
 std::int64_t row_entries(const ContractLeaf& l) {
   return (static_cast<std::int64_t>(l.steps.size()) + 2) * l.row_limit;
@@ -29,7 +31,8 @@ std::int64_t gathered_scratch(const ContractLeaf& l, const std::vector<std::int6
   if (!l.gathered) return 0;
   const std::int64_t sums =
       l.c_type != DType::f32 ? l.row_limit * full_tile[static_cast<std::size_t>(l.n)] * 4 + 64 : 0;
-  return (words(l) + 7) / 8 * 64 + std::max(sums, l.gathered->b_copy_bytes) + 128;
+  const std::int64_t panels = std::max(l.gathered->b_copy_bytes, l.gathered->piece_bytes);
+  return (words(l) + 7) / 8 * 64 + (sums + 63) / 64 * 64 + panels + 128;
 }
 
 namespace {
@@ -39,11 +42,12 @@ struct Tile {
   const ContractLeaf& l;
   const Gathered& g;
   RowTables& rows;
+  k::ListsLeaf lists;
   k::Contract call; // what all calls of the tile share
   const Placement& a_at;
   std::int64_t *a_list, *b_list;
-  std::byte* wide; // sums of narrow results, or copies of panels
-  std::int64_t width = 0; // of the tile
+  std::byte *wide, *copies; // sums of narrow results; copies of panels
+  std::int64_t width = 0;   // of the tile
 
   std::int64_t element(DType t) const { return static_cast<std::int64_t>(bytes_of(t)); }
   bool by_columns() const { return g.way.form == Gathered::Form::columns; }
@@ -120,11 +124,10 @@ struct Tile {
 
   // Live columns, whose values lie side by side: [row of the group][live k].
   void compact(const Window& w, bool chosen, std::int64_t first, std::int64_t m, std::int64_t group) {
-    const std::int64_t live = reinterpret_cast<const std::uint32_t*>(g.count->data)[group];
-    const auto* const taps = reinterpret_cast<const std::int64_t*>(g.taps->data) + group * l.k_extent;
+    const std::int64_t begin = begins()[group], live = begins()[group + 1] - begin;
+    const auto* const taps = reinterpret_cast<const std::int64_t*>(g.taps->data) + begin;
     k::Contract part = w.call;
-    const std::int64_t slab = group * g.rows * l.k_extent * element(l.a_type);
-    part.a = g.values->data + slab;
+    part.a = g.values->data + begin * g.rows * element(l.a_type);
     with_rows(part, chosen, first, m);
     for (std::int64_t r = 0; r < m; ++r) rows.spare[r] = rows.in_group(chosen, first + r) * live;
     part.a_rows = {live, rows.spare};
@@ -144,12 +147,32 @@ struct Tile {
     leaf.contract(part);
   }
 
+  const std::int64_t* begins() const { return reinterpret_cast<const std::int64_t*>(g.begin->data); }
+
+  // Short lists of single rows, all rows of the tables in one call.
+  void short_lists(const Window& w, bool chosen, std::int64_t m) {
+    std::int64_t *const count = rows.spare, *const tap = rows.spare2, *const value = rows.spare3;
+    for (std::int64_t r = 0; r < m; ++r) {
+      const std::int64_t group = rows.group_base + rows.group(chosen, r), begin = begins()[group];
+      tap[r] = begin, count[r] = begins()[group + 1] - begin;
+      value[r] = begin * g.rows + rows.in_group(chosen, r) * count[r];
+    }
+    lists({m, w.call.n, count, tap, value, reinterpret_cast<const std::int64_t*>(g.taps->data),
+           reinterpret_cast<const float*>(g.values->data), static_cast<const float*>(w.call.b), call.b_panel,
+           static_cast<float*>(w.call.c), rows.list(chosen, 1)});
+    if (l.steps.empty()) return;
+    k::Contract end = w.call;
+    with_rows(end, chosen, 0, m);
+    end.k = 0, end.taps = 1, end.tap_offset = nullptr, end.accumulate = true;
+    leaf.contract(end);
+  }
+
   // Panels that several tiles of rows read: their live products side by side first.
   void copied(const Window& w, k::Contract& part, const std::int64_t* taps, std::int64_t live) {
     const std::int64_t bytes = element(l.packed_type), each = live * leaf.nr * bytes;
     const std::int64_t fitting = each == 0 ? w.last - w.first : std::max<std::int64_t>(1, g.b_copy_bytes / each);
     const auto shared = steps;
-    part.k = live, part.taps = 1, part.tap_offset = nullptr, part.b = wide, part.b_panel = 0;
+    part.k = live, part.taps = 1, part.tap_offset = nullptr, part.b = copies, part.b_panel = 0;
     for (std::int64_t first = w.first; first < w.last; first += fitting) {
       const std::int64_t last = std::min(w.last, first + fitting), column = (first - w.first) * leaf.nr;
       for (std::int64_t j = first; j < last; ++j)
@@ -161,7 +184,7 @@ struct Tile {
                      .b_k = 0,
                      .b_n = 1,
                      .tap_offset = taps,
-                     .dst = wide + (j - first) * each,
+                     .dst = copies + (j - first) * each,
                      .dst_type = l.packed_type});
       part.n = std::min(w.call.n - column, (last - first) * leaf.nr);
       part.c = static_cast<std::byte*>(w.call.c) + column * call.c_n * element(l.c_type);
@@ -198,7 +221,9 @@ struct Tile {
       const Window w = window(first, std::min(panels, first + some));
       const std::int64_t live = choose(w);
       const bool chosen = live < rows.count;
-      for (std::int64_t r = 0; r < live;) {
+      const bool together = by_columns() && g.compact && g.plain_sums && g.rows <= short_rows && !g.b_panels.used;
+      if (together && live > 0) short_lists(w, chosen, live);
+      for (std::int64_t r = together ? live : 0; r < live;) {
         std::int64_t end = r + 1;
         while (end < live && rows.group(chosen, end) == rows.group(chosen, r)) ++end;
         live_rows(w, chosen, r, end - r, rows.group_base + rows.group(chosen, r));
@@ -229,8 +254,8 @@ struct Tile {
     return live;
   }
 
-  // Pieces: onto sums, a block of k after the other. Sums stand in the result itself where that is wide enough, else in
-  // scratch.
+  // Pieces: onto sums, a block of k after the other. A row's first piece begins its sum, and what has none is 0. Sums
+  // stand in the result itself where that is wide enough, else in scratch.
   void pieces() {
     const auto d = static_cast<std::size_t>(g.a.reduced);
     const std::int64_t blocks = g.merged.cells.along(d), block = g.merged.cells.unit[d];
@@ -238,33 +263,58 @@ struct Tile {
     const bool direct = l.c_type == DType::f32;
     const Window w = window(0, (call.n + leaf.nr - 1) / leaf.nr);
     k::Contract part = w.call;
-    part.epilogue = {}, part.taps = 1, part.k = 0;
-    with_rows(part, false, 0, rows.count);
-    if (!direct) part.c = wide, part.c_type = DType::f32, part.c_n = 1, part.c_rows = {width, nullptr};
-    leaf.contract(part); // zeros
-    part.accumulate = true;
-    if (!packed())
-      for (std::int64_t x = 0; x < l.k_extent; ++x) a_list[x] = x * call.a_k, b_list[x] = x * b_step();
+    part.epilogue = {}, part.taps = 1, part.tap_offset = nullptr;
+    if (!direct) part.c = wide, part.c_type = DType::f32, part.c_n = 1;
+    std::int64_t* const begun = rows.spare;
+    std::fill_n(begun, rows.count, 0);
     for (std::int64_t j = 0; j < blocks; ++j) {
-      std::int64_t n = 0;
-      for (std::int64_t r = 0; r < rows.count; ++r)
-        if (g.marks()[rows.mark_base + rows.mark(false, r) + j * step]) {
-          rows.list(true, 0)[n] = rows.list(false, 0)[r];
-          rows.list(true, 1)[n++] = direct ? rows.list(false, 1)[r] : r * width;
-        }
-      if (n > 0) piece(part, j * block, std::min(block, l.k_extent - j * block), n);
+      const std::uint8_t* const marks = g.marks() + rows.mark_base + j * step;
+      bool packed_here = false;
+      for (const bool first : {true, false}) {
+        std::int64_t n = 0;
+        for (std::int64_t r = 0; r < rows.count; ++r)
+          if (marks[rows.mark(false, r)] && begun[r] == (first ? 0 : 1)) pick(r, n++, direct);
+        if (!first)
+          for (std::int64_t r = 0; r < rows.count; ++r) begun[r] = begun[r] == 2 ? 1 : begun[r];
+        if (n == 0) continue;
+        if (first)
+          for (std::int64_t i = 0; i < n; ++i) begun[rows.spare2[i]] = 2;
+        part.accumulate = !first;
+        piece(part, j * block, std::min(block, l.k_extent - j * block), n, packed_here);
+        packed_here = true;
+      }
     }
+    std::int64_t none = 0;
+    for (std::int64_t r = 0; r < rows.count; ++r)
+      if (begun[r] == 0) pick(r, none++, direct);
+    part.accumulate = false, part.k = 0, part.m = none;
+    part.a_rows = {0, rows.list(true, 0)}, part.c_rows = {0, rows.list(true, 1)};
+    if (none > 0) leaf.contract(part);
     finish(w, direct);
   }
+  void pick(std::int64_t r, std::int64_t place, bool direct) const {
+    rows.list(true, 0)[place] = rows.list(false, 0)[r];
+    rows.list(true, 1)[place] = direct ? rows.list(false, 1)[r] : r * width;
+    rows.spare2[place] = r;
+  }
 
-  void piece(k::Contract part, std::int64_t first, std::int64_t n_k, std::int64_t m) {
+  void piece(k::Contract part, std::int64_t first, std::int64_t n_k, std::int64_t m, bool packed_here) {
     part.m = m, part.a_rows = {0, rows.list(true, 0)}, part.c_rows = {0, rows.list(true, 1)};
+    part.k = n_k;
+    part.a = static_cast<const std::byte*>(call.a) + first * call.a_k * element(l.a_type);
     if (packed()) {
-      part.k = n_k;
-      part.a = static_cast<const std::byte*>(call.a) + first * call.a_k * element(l.a_type);
       part.b = static_cast<const std::byte*>(call.b) + first * leaf.nr * element(l.packed_type);
     } else {
-      part.k = 1, part.taps = n_k, part.tap_offset = a_list + first, part.b_offset = b_list + first;
+      if (!packed_here)
+        leaf.pack_b({.n = call.n,
+                   .k = n_k,
+                   .src = static_cast<const std::byte*>(call.b) + first * b_step() * element(l.packed_type),
+                   .src_type = l.packed_type,
+                   .b_k = b_step(),
+                   .b_n = 1,
+                   .dst = copies,
+                   .dst_type = l.packed_type});
+      part.b = copies, part.b_panel = 0;
     }
     leaf.contract(part);
   }
@@ -322,7 +372,9 @@ void run_gathered(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
   LeafLoops loops{views, l.rows, l.far, l.steps, low, high, lists};
   RowTables rows{l, g, loops, a, lists, lists + row_entries(l)};
   std::int64_t* const after = lists + 2 * row_entries(l) + RowTables::words_a_row * l.row_limit;
-  Tile t{leaf, l, g, rows, {}, a, after, after + l.taps * l.k_extent, scratch + (words(l) + 7) / 8 * 64};
+  const std::int64_t sums = l.c_type == DType::f32 ? 0 : (l.row_limit * loops.extent(l.n) * 4 + 63) / 64 * 64;
+  std::byte* const wide = scratch + (words(l) + 7) / 8 * 64;
+  Tile t{leaf, l, g, rows, k::lists_for(leaf), {}, a, after, after + l.taps * l.k_extent, wide, wide + sums};
   k::Contract& call = t.call;
   call.n = loops.extent(l.n);
   if (loops.row_count() == 0 || call.n == 0) return;

@@ -61,9 +61,11 @@ struct Gathered {
   std::vector<std::int64_t> a_dim_stride, counting;
   std::int64_t b_unit = 1;   // k in a cell of b
   bool compact = false;      // live values of A are copied side by side, [group][row][live k]
+  bool plain_sums = false;   // f32 throughout, with columns side by side: short lists take a leaf of their own
   bool lies_as_panels = false; // B need not be packed: its columns lie side by side
   std::int64_t group_rows = 1; // rows of a group of the cells as declared
-  std::int64_t b_copy_bytes = 0;
+  std::int64_t b_copy_bytes = 0, piece_bytes = 0; // scratch for panels: of live k; of a block of k
+  std::int64_t tiles_of_rows = 1; // that read all of B each
   DType dtype = DType::f32;  // of A, as the selection sees it
   std::optional<Way> forced; // by a test
   std::optional<bool> packs_forced;
@@ -81,7 +83,8 @@ struct Gathered {
   Detector merged;          // of a, as `way` has its cells
   std::int64_t rows = 1;    // of a group of those
   bool packs = true;        // B is packed in this run
-  std::shared_ptr<Aligned> merged_marks, count, taps, values, packed;
+  // Of each group [groups + 1]: where its list begins; a list's values, of all its rows, begin at rows times that.
+  std::shared_ptr<Aligned> merged_marks, begin, taps, values, packed;
   ByPanel b_panels, c_panels;
   std::vector<std::int64_t> key_of; // of buckets, by row of the key's tensor
   Sorted sorted;
@@ -112,15 +115,15 @@ std::shared_ptr<Gathered> compile_buckets(const kernels::Kernels&, const Program
 std::shared_ptr<Aligned> pack_slices(const kernels::Kernels&, const ContractLeaf&, const std::byte* b);
 std::int64_t gathered_scratch(const ContractLeaf&, const std::vector<std::int64_t>& full_tile);
 
-// The steps before the tiles, with a barrier behind each: marks; the decision, by one worker; merged marks; lists, values
-// and panels. Behind the second `wrong` is known.
+// The steps before the tiles, with a barrier behind each: marks; the decision, by one worker; merged marks; the lengths
+// of lists; lists, values and panels. Behind the first `wrong` is known.
 struct BeforeTiles {
   const kernels::Kernels& leaf;
   const ContractLeaf& l;
   std::byte* const* tensors;
   TensorId a, b;
 };
-inline constexpr int steps_before_tiles = 4;
+inline constexpr int steps_before_tiles = 5;
 void before_tiles(const BeforeTiles&, int step, int worker, int workers);
 
 void run_gathered(const kernels::Kernels&, const ContractLeaf&, const std::vector<View>&, const std::byte* a_copy,

@@ -117,11 +117,16 @@ void mark_panels(const Side& s, const ByPanel& b, int nr, int worker, int worker
   }
 }
 
+// Bytes of 0 or 1, eight at a time: so often that no sum of a byte's place overflows.
 std::int64_t count_marks(const std::uint8_t* marks, std::int64_t n) {
   std::int64_t live = 0, i = 0;
-  for (std::uint64_t eight; i + 8 <= n; i += 8) {
-    std::memcpy(&eight, marks + i, 8);
-    live += std::popcount(eight);
+  while (i + 8 <= n) {
+    std::uint64_t sums = 0, eight = 0;
+    for (std::int64_t end = std::min(i + 255 * 8, n - 7); i < end; i += 8) {
+      std::memcpy(&eight, marks + i, 8);
+      sums += eight;
+    }
+    for (int b = 0; b < 8; ++b) live += static_cast<std::int64_t>(sums >> (8 * b) & 255);
   }
   for (; i < n; ++i) live += marks[i];
   return live;
@@ -207,19 +212,18 @@ void reserve(std::shared_ptr<Aligned>& room, std::int64_t bytes) {
     room = std::make_shared<Aligned>(static_cast<std::size_t>(bytes) + 64);
 }
 
-// How often a row of B is read: packing it costs about as much as reading it three times.
+// Packing B costs about as much as reading it some times where it lies. Pieces pack it block by block into a core's own
+// cache, as long as few tiles do that again.
 bool worth_packing(const Gathered& g, const ContractLeaf& l, const k::Kernels& leaf) {
-  if (!g.lies_as_panels) return true;
+  if (!g.lies_as_panels || g.b.there() || g.way.wide * unit_k(g) > std::max<std::int64_t>(64, unit_k(g))) return true;
   if (g.packs_forced) return *g.packs_forced;
-  const bool columns = g.way.form == Gathered::Form::columns;
-  if (!columns && g.way.form != Gathered::Form::pieces) return true;
-  if (g.b.there()) return true;
-  const std::int64_t marks = g.a.detector.cells.count();
+  if (g.way.form == Gathered::Form::pieces) return g.tiles_of_rows > 2 || g.piece_bytes == 0;
+  if (g.way.form != Gathered::Form::columns) return true;
+  const std::int64_t marks = g.a.detector.cells.count(), across = std::max<std::int64_t>(cells_along_k(g), 1);
   const double live = static_cast<double>(g.live.load()) / static_cast<double>(std::max<std::int64_t>(marks, 1));
-  const double rows = static_cast<double>(marks / std::max<std::int64_t>(cells_along_k(g), 1) * unit_rows(g));
-  const double a_row = rows * live / static_cast<double>(columns ? g.rows : leaf.mr); // reads of a row of B
+  const double reads = static_cast<double>(marks / across * unit_rows(g)) * live / static_cast<double>(g.rows);
   (void)l;
-  return a_row > 3;
+  return reads > (g.rows > leaf.mr ? 8 : 3);
 }
 
 void decide(const k::Kernels& leaf, const ContractLeaf& l, Gathered& g) {
@@ -232,10 +236,7 @@ void decide(const k::Kernels& leaf, const ContractLeaf& l, Gathered& g) {
     merge_cells(g);
     if (g.way.tall > 1 || g.way.wide > 1) reserve(g.merged_marks, g.merged.cells.count());
     if (g.way.form == Gathered::Form::columns && g.compact) {
-      const std::int64_t groups = g.merged.cells.groups();
-      reserve(g.count, groups * 4);
-      reserve(g.taps, checked_mul(groups, l.k_extent * 8));
-      reserve(g.values, checked_mul(checked_mul(groups, g.rows), l.k_extent * static_cast<std::int64_t>(bytes_of(l.a_type))));
+      reserve(g.begin, (g.merged.cells.groups() + 1) * 8);
     }
   }
   g.packs = !l.packed && worth_packing(g, l, leaf);
@@ -246,12 +247,36 @@ void decide(const k::Kernels& leaf, const ContractLeaf& l, Gathered& g) {
 
 // ---- lists
 
+std::int64_t* begins(const Gathered& g) { return reinterpret_cast<std::int64_t*>(g.begin->data); }
+
 // The live k of each group, as offsets into B's panels, and the values of the group's rows there side by side.
 struct Lister {
   const ContractLeaf& l;
   Gathered& g;
   const std::byte* a;
   std::int64_t b_step;
+
+  std::int64_t mark_of(std::int64_t n) const {
+    std::int64_t mark = 0;
+    for (std::size_t d = g.merged.cells.dims.size(); d-- > 0;) {
+      if (g.merged.cells.is_packed(d)) continue;
+      mark += n % g.merged.cells.along(d) * g.merged.group_stride[d];
+      n /= g.merged.cells.along(d);
+    }
+    return mark;
+  }
+  // Terms of a group's list. The last cell of a row may be cut.
+  std::int64_t count(std::int64_t n) const {
+    const auto d = static_cast<std::size_t>(g.a.reduced);
+    const std::int64_t cells = g.merged.cells.along(d), block = g.merged.cells.unit[d], step = g.merged.group_stride[d] + g.merged.slot_stride[d];
+    const std::uint8_t* const marks = g.marks() + mark_of(n);
+    std::int64_t live = 0;
+    if (step == 1)
+      live = count_marks(marks, cells);
+    else
+      for (std::int64_t c = 0; c < cells; ++c) live += marks[c * step];
+    return live * block - (marks[(cells - 1) * step] ? cells * block - l.k_extent : 0);
+  }
 
   std::int64_t list(std::int64_t mark, std::int64_t* taps) const {
     const auto d = static_cast<std::size_t>(g.a.reduced);
@@ -275,20 +300,18 @@ struct Lister {
 
   void group(std::int64_t n) const {
     const Cells& c = g.merged.cells;
-    std::int64_t rest = n, mark = 0, offset = l.in_place.strides.offset, rows = 1, row_step = 0;
+    std::int64_t rest = n, offset = l.in_place.strides.offset, rows = 1, row_step = 0;
     for (std::size_t d = c.dims.size(); d-- > 0;) {
       if (c.is_packed(d)) continue;
       const std::int64_t at = rest % c.along(d);
       rest /= c.along(d);
-      mark += at * g.merged.group_stride[d];
       offset += at * c.unit[d] * g.a_dim_stride[d];
       if (static_cast<int>(d) == g.tall_dim) rows = std::min(c.unit[d], c.dims[d] - at * c.unit[d]), row_step = g.a_dim_stride[d];
     }
-    auto* const taps = reinterpret_cast<std::int64_t*>(g.taps->data) + n * l.k_extent;
-    const std::int64_t count = list(mark, taps), a_k = l.in_place.strides[l.k[0]];
-    reinterpret_cast<std::uint32_t*>(g.count->data)[n] = static_cast<std::uint32_t>(count);
+    auto* const taps = reinterpret_cast<std::int64_t*>(g.taps->data) + begins(g)[n];
+    const std::int64_t count = list(mark_of(n), taps), a_k = l.in_place.strides[l.k[0]];
     for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t to = n * g.rows * l.k_extent + r * count, from = offset + r * row_step;
+      const std::int64_t to = begins(g)[n] * g.rows + r * count, from = offset + r * row_step;
       if (bytes_of(l.a_type) == 4)
         copy(reinterpret_cast<const std::uint32_t*>(a) + from, reinterpret_cast<std::uint32_t*>(g.values->data) + to, taps, count, a_k);
       else
@@ -343,6 +366,29 @@ void pack_used_slices(const BeforeTiles& s, int worker, int workers) {
 
 } // namespace
 
+namespace {
+
+Lister lister_of(const BeforeTiles& s) {
+  Gathered& g = *s.l.gathered;
+  return {s.l, g, s.tensors[s.a], s.l.packed || g.packs ? s.leaf.nr : s.l.b_strides[s.l.k[0]]};
+}
+
+// Where each group's list begins. One worker: a pass over marks.
+void count_lists(const BeforeTiles& s, int worker, int workers) {
+  if (worker != 0) return;
+  (void)workers;
+  Gathered& g = *s.l.gathered;
+  const Lister lister = lister_of(s);
+  const std::int64_t groups = g.merged.cells.groups();
+  begins(g)[0] = 0;
+  for (std::int64_t n = 0; n < groups; ++n) begins(g)[n + 1] = checked_add(begins(g)[n], lister.count(n));
+  const std::int64_t all = begins(g)[groups];
+  reserve(g.taps, checked_mul(all, 8) + 64);
+  reserve(g.values, checked_mul(checked_mul(all, g.rows), static_cast<std::int64_t>(bytes_of(s.l.a_type))) + 64);
+}
+
+} // namespace
+
 std::shared_ptr<Aligned> pack_slices(const k::Kernels& leaf, const ContractLeaf& l, const std::byte* b) {
   l.gathered->packed = std::make_shared<Aligned>(
       static_cast<std::size_t>(l.gathered->copies * k::packed_elements(leaf, l.n_extent, l.k_extent)) * bytes_of(l.packed_type) + 64);
@@ -372,6 +418,10 @@ void before_tiles(const BeforeTiles& s, int step, int worker, int workers) {
     if (g.b.there()) mark_panels(g.b, g.b_panels, s.leaf.nr, worker, workers);
     if (g.c.there()) mark_panels(g.c, g.c_panels, s.leaf.nr, worker, workers);
     break;
+  case 3:
+    if (buckets || g.way.form != Gathered::Form::columns || !g.compact) break;
+    count_lists(s, worker, workers);
+    break;
   default:
     if (buckets) {
       if (!s.l.packed) pack_used_slices(s, worker, workers);
@@ -384,7 +434,7 @@ void before_tiles(const BeforeTiles& s, int step, int worker, int workers) {
           b->used = static_cast<double>(count_marks(reinterpret_cast<const std::uint8_t*>(b->marks->data), all)) < 0.85 * static_cast<double>(all);
         }
     if (g.way.form == Gathered::Form::columns && g.compact) {
-      const Lister lister{s.l, g, s.tensors[s.a], s.l.packed || g.packs ? s.leaf.nr : s.l.b_strides[s.l.k[0]]};
+      const Lister lister = lister_of(s);
       const auto [first, last] = share(g.merged.cells.groups(), worker, workers);
       for (std::int64_t n = first; n < last; ++n) lister.group(n);
     }

@@ -9,7 +9,7 @@
 namespace tilewright::cpu {
 
 struct RowTables {
-  static constexpr std::int64_t words_a_row = 6; // beside the tables of offsets
+  static constexpr std::int64_t words_a_row = 8; // beside the tables of offsets
 
   RowTables(const ContractLeaf&, const Gathered&, LeafLoops&, const Placement& a, std::int64_t* lists,
             std::int64_t* chosen);
@@ -32,7 +32,7 @@ struct RowTables {
   LeafLoops& loops;
   std::int64_t count = 0, panel0 = 0;
   std::int64_t mark_base = 0, group_base = 0, b_far = 0, c_far = 0;
-  std::int64_t *c_cells, *spare;
+  std::int64_t *c_cells, *spare, *spare2, *spare3;
 
 private:
   const ContractLeaf& l_;
