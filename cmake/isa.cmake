@@ -1,11 +1,11 @@
 # The leaves of the CPU target (src/target/cpu/kernels): the same files compiled once an instruction set, each time with
 # flags and a namespace (TW_ISA) of its own. Libraries of their own, because the flags must not reach anything else.
 set(_kernels ${CMAKE_SOURCE_DIR}/src/target/cpu/kernels)
-add_library(tw_kernels STATIC ${_kernels}/kernels.cpp ${_kernels}/vector_program.cpp)
+add_library(tw_kernels STATIC ${_kernels}/kernels.cpp ${_kernels}/lists_table.cpp ${_kernels}/vector_program.cpp)
 target_include_directories(tw_kernels PUBLIC src)
 target_link_libraries(tw_kernels PUBLIC tw_machine)
 
-set(TILEWRIGHT_LEAVES contract window slide fold move detect interpreter integers table) # compiled once an instruction set
+set(TILEWRIGHT_LEAVES contract lists window slide fold move detect interpreter integers table) # compiled once an instruction set
 function(tilewright_kernels isa)
   add_library(tw_kernels_${isa} OBJECT)
   foreach(file ${TILEWRIGHT_LEAVES})

@@ -60,6 +60,7 @@ struct OperandAt {
   std::vector<std::size_t> dims;         // of the operand, that the cells are over
   std::vector<std::int64_t> unit;        // extents of a micro-tile along them
   std::vector<std::size_t> packed;       // positions in `dims`
+  DimOrder order = {};                   // how the source lies; empty: row-major
 };
 
 struct Schedule {

@@ -120,6 +120,9 @@ struct Selector {
     e.micro_tiles = live / runs;
     e.dense_tiles /= runs;
     if (along == Along::m) e.dense_tiles *= static_cast<double>(up(p.k, t.k)); // a tile holds t.k of each row
+    // A micro-tile larger than the tile takes several.
+    if (along != Along::m && u.k > t.k) e.dense_tiles *= static_cast<double>(up(u.k, t.k));
+    if (u.m > t.m) e.dense_tiles *= static_cast<double>(up(u.m, t.m));
     if (along == Along::m_by_k) partial = e.dense_tiles * static_cast<double>(t.m * p.n);
     e.index_seconds = rate_seconds(static_cast<double>(p.m) * static_cast<double>(p.k) * width(), costs.index_rate);
     e.accumulate_seconds = partial * costs.accumulate;
@@ -179,7 +182,8 @@ std::vector<TileForm> tile_forms(const Machine& m, DType dtype) {
   const std::vector<std::int64_t> wide = cpu      ? std::vector<std::int64_t>{256}
                                          : tensor ? std::vector<std::int64_t>{64, 128, 256}
                                                   : std::vector<std::int64_t>{32, 64, 128};
-  // A row of the tile costs as much as it multiplies, and about two rows more to bring its column of B.
+  // A row of the tile costs as much as it multiplies, and about two rows more to bring its column of B. A CPU's registers
+  // hold some 14 rows.
   for (std::int64_t tm : tall)
     for (std::int64_t tk : deep)
       for (std::int64_t tn : wide) {
@@ -198,7 +202,7 @@ SelectionCosts selection_costs(const Machine& m) {
   if (const auto cache = find(m, LevelRole::cache)) c.cache_rate = bytes_per_second(m, *cache);
   c.index_rate = c.memory_rate;
   c.transaction = m.target == Target::cpu ? 1 : m.levels[static_cast<std::size_t>(memory)].transaction;
-  c.accumulate = c.cache_rate > 0 ? 8 / c.cache_rate : 0; // read and written again
+  c.accumulate = c.cache_rate > 0 ? 16 / c.cache_rate : 0; // read and written again, each with its line
   c.tail_shrinks = m.target == Target::cpu;
   return c;
 }

@@ -81,6 +81,7 @@ struct Compiler {
         out.far.insert(out.far.end(), groups[i].begin(), groups[i].end());
         continue;
       }
+      out.tap_groups.push_back(groups[i]);
       a_runs.push_back({n, out.in_place.strides[groups[i].back()]});
       copied_runs.push_back({n, out.copied.strides[groups[i].back()]});
       b_runs.push_back({n, out.b_strides[groups[i].back()]});
@@ -136,15 +137,36 @@ struct Compiler {
     return copies;
   }
 
-  // The operand that the schedule reads through slots, unless this leaf cannot.
-  void gather(const Contraction& c, const OperandAt& view, bool aligned) {
-    const Buffer &a = nest.buffers[static_cast<std::size_t>(out.a)], &b = nest.buffers[static_cast<std::size_t>(out.b)];
+  // The operands that the schedule reads through slots, unless this leaf cannot.
+  const OperandAt* view_of(TensorId t) const {
+    const auto& at = nest.buffers[static_cast<std::size_t>(buffer_of(t))];
+    return at.gathered ? &*at.gathered : nullptr;
+  }
+  void gather(const Contraction& c, const std::vector<int>& maps, bool aligned) {
+    GatheredView a{view_of(c.a->tensor), *c.a, statement}, b{view_of(c.b->tensor), *c.b, statement}, of;
+    for (int m : maps)
+      for_each_access(p.statement(r.statements[static_cast<std::size_t>(m)])->body, [&](const Access& x) {
+        if (const OperandAt* v = view_of(x.tensor); v && !of.view) of = {v, x, m};
+      });
+    if (!a.view && !b.view && !of.view) return;
+    const Buffer &a_at = nest.buffers[static_cast<std::size_t>(out.a)], &b_at = nest.buffers[static_cast<std::size_t>(out.b)];
     if (!aligned) out.not_gathered = "tiles end inside a panel";
-    else if (a.inner || b.inner) out.not_gathered = "the kernel makes an operand itself";
-    else out.gathered = compile_gathered(leaf, p, r, statement, view, *c.a, out, full_tile, &out.not_gathered);
+    else if (a_at.inner || b_at.inner) out.not_gathered = "the kernel makes an operand itself";
+    else out.gathered = compile_gathered(leaf, p, r, out, a, b, of, &out.not_gathered);
     if (!out.gathered) return;
-    if (!out.packed) place_copies((out.n_extent + leaf.nr - 1) / leaf.nr * out.k_extent * leaf.nr);
+    if (!out.packed) place_copies((out.n_extent + leaf.nr - 1) / leaf.nr * out.taps * out.k_extent * leaf.nr);
+    out.gathered->tiles_of_rows = tiles_of_rows();
+    const Cells& cells = out.gathered->a.detector.cells;
+    const int d = out.gathered->a.reduced;
+    if (out.gathered->lies_as_panels && d >= 0)
+      out.gathered->piece_bytes = packed_elements(leaf, full_tile[static_cast<std::size_t>(out.n)], std::max<std::int64_t>(64, cells.unit[static_cast<std::size_t>(d)])) * 4;
     out.gather_bytes = gathered_scratch(out, full_tile);
+  }
+  std::int64_t tiles_of_rows() const {
+    std::int64_t n = 1;
+    for (const auto& merged : out.rows)
+      for (RegionAxis a : merged) n *= ceil_div_i64(extent(a), full_tile[static_cast<std::size_t>(a)]);
+    return n;
   }
 
   // Weights with bytes are packed now; the far axes that b does not have share one packing.
@@ -203,9 +225,9 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
       return Refused{"the contraction is streamed"};
   Compiler comp{leaf, p, r, nest, statement, tiled, full_tile, {}};
   ContractLeaf& out = comp.out;
-  // An operand that is read through slots is the one with the rows.
+  // An operand that is read through slots is the one with the rows, if it is the only one.
   const auto gathered = [&](const Access* x) { return nest.buffers[static_cast<std::size_t>(comp.buffer_of(x->tensor))].gathered; };
-  const bool turned = keyed ? c->a->tensor == keyed->operand : gathered(c->b) && !c->a->otherwise;
+  const bool turned = keyed ? c->a->tensor == keyed->operand : gathered(c->b) && !gathered(c->a) && !c->a->otherwise;
   const auto turn = [&] { std::swap((*c).a, (*c).b), std::swap((*c).m, (*c).n); };
   if (turned && !c->m.empty()) turn();
   // Along a stream what the kernel makes may lie so that the rows' axis is the inner one: then the other operand has the rows.
@@ -258,7 +280,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
     const auto slices = pack_slices(leaf, out, constant ? weights.data.data() : nullptr);
     if (constant) out.packed = slices;
     out.gather_bytes = gathered_scratch(out, full_tile);
-  } else if (const auto view = gathered(c->a)) comp.gather(*c, *view, aligned);
+  } else comp.gather(*c, maps, aligned);
   out.b_in_place = nest.program && !out.packed && !out.gathered && nest.buffers[static_cast<std::size_t>(out.b)].inner && out.b_type == DType::f32 &&
                    out.taps == 1 && !out.integers && out.b_strides[out.n] == 1 && !out.k.empty();
   if (!out.packed && !out.gathered && !out.b_in_place)
@@ -274,7 +296,7 @@ std::int64_t scratch_bytes(const ContractLeaf& l) {
 
 void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, const std::byte* a_copy, const std::int64_t* low,
                   const std::int64_t* high, std::byte* scratch, std::byte* kept, bool fresh) {
-  if (l.gathered) return run_gathered(leaf, l, views, low, high, scratch);
+  if (l.gathered) return run_gathered(leaf, l, views, a_copy, low, high, scratch);
   const Placement& a = a_copy ? l.copied : l.in_place;
   const std::byte* a_origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
   std::byte* pack_to = kept ? kept : scratch;

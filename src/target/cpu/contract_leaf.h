@@ -27,6 +27,7 @@ struct ContractLeaf {
   Placement in_place, copied;                     // of a
   Strides b_strides, c_strides;
   std::vector<std::int64_t> b_taps;
+  std::vector<std::vector<RegionAxis>> tap_groups; // the merged axes that became taps, outermost first
   std::vector<RegionAxis> far;                    // loops around the call: batch axes, further n axes, further k axes of a stream
   std::vector<std::vector<RegionAxis>> rows;      // merged m axes, outermost first
   RegionAxis n = -1;
@@ -40,8 +41,8 @@ struct ContractLeaf {
   std::shared_ptr<const Aligned> packed;          // of a weight: [far axes of b][panels][taps * k][nr]
   std::vector<std::int64_t> packed_far;           // elements a step of each far axis moves in `packed`
   std::vector<std::int64_t> far_extent;           // of each far axis
-  std::shared_ptr<Gathered> gathered;             // a is read through slots
-  std::string not_gathered;                       // or why it is not, though the schedule says so
+  std::shared_ptr<Gathered> gathered;             // operands are read through slots
+  std::string not_gathered;                       // or why one is not, though the schedule says so
   int panel = 0;                                  // columns of a packed panel
   std::int64_t gather_bytes = 0;                  // scratch for that
   std::int64_t pack_bytes = 0;                    // scratch for packing a tile, 0 if packed

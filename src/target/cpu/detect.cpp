@@ -17,7 +17,13 @@ Detector detector(Cells c, DType dtype, std::vector<std::int64_t> stride) {
     if (i != d.column && (d.row == d.column || d.cells.unit[i] > d.cells.unit[d.row])) d.row = i;
   for (std::size_t i = 0; i < rank; ++i)
     if (i != d.column && i != d.row) d.far.push_back(i);
-  // Marks stand as the cells do, the column dim innermost, whatever is packed.
+  place_marks(d);
+  return d;
+}
+
+// Marks stand as the cells do, the column dim innermost, whatever is packed.
+void place_marks(Detector& d) {
+  const std::size_t rank = d.cells.dims.size();
   d.group_stride.assign(rank, 0), d.slot_stride.assign(rank, 0);
   std::vector<std::size_t> order = d.far;
   if (d.row != d.column) order.push_back(d.row);
@@ -27,7 +33,6 @@ Detector detector(Cells c, DType dtype, std::vector<std::int64_t> stride) {
     (d.cells.is_packed(order[i]) ? d.slot_stride : d.group_stride)[order[i]] = n;
     n *= d.cells.along(order[i]);
   }
-  return d;
 }
 
 namespace {

@@ -23,6 +23,7 @@ struct Detector {
   std::vector<std::int64_t> group_stride, slot_stride; // of marks, by dim
 };
 Detector detector(Cells, DType, std::vector<std::int64_t> stride);
+void place_marks(Detector&); // anew, where its cells have changed
 
 void mark_cells(const kernels::Kernels&, const Detector&, const std::byte* data, std::uint8_t* marks, int worker,
                 int workers);

@@ -78,6 +78,11 @@ Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed
       continue;
     }
     Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, expand(p, *planned.region, planned.schedule, planned.name), plan.layouts);
+    each_gathered(kernel.steps, [&](const ContractLeaf& l) {
+      l.gathered->tiles = tile_forms(plan.machine, l.gathered->dtype);
+      l.gathered->costs = selection_costs(plan.machine);
+      l.gathered->costs.index_rate = 0, l.gathered->costs.launch = 0; // the marks are there
+    });
     out.scratch = std::max(out.scratch, (kernel.scratch + 127) / 64 * 64);
     out.packed_bytes += kernel.packed_bytes;
     std::set<TensorId> read;
@@ -142,11 +147,12 @@ struct Execution {
     each_gathered(kernel.steps, [&](const ContractLeaf& l) {
       any = true;
       if (w == 0) next = 0;
-      prepare_gathered(*exe.leaf, l, tensors, kernel.places[static_cast<std::size_t>(l.b)].tensor, w, workers);
-      if (workers > 1) barrier.wait(w);
-      list_gathered(l, w, workers);
-      if (l.gathered->wrong && w == 0) faults[0] = earlier(faults[0], &l.gathered->wrong_key), stop = n;
-      if (workers > 1) barrier.wait(w);
+      const auto tensor = [&](BufferId b) { return kernel.places[static_cast<std::size_t>(b)].tensor; };
+      for (int step = 0; step < steps_before_tiles; ++step) {
+        before_tiles({*exe.leaf, l, tensors, tensor(l.a), tensor(l.b)}, step, w, workers);
+        if (l.gathered->wrong && w == 0) faults[0] = earlier(faults[0], &l.gathered->wrong_key), stop = n;
+        if (workers > 1) barrier.wait(w);
+      }
     });
     return any;
   }

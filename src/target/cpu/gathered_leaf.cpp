@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
-#include "target/cpu/leaf_loops.h"
+#include "target/cpu/gathered_rows.h"
+#include "target/cpu/kernels/lists.h"
 
 namespace tilewright::cpu {
 
@@ -11,31 +13,26 @@ namespace k = kernels;
 
 namespace {
 
-// Columns of tall row blocks are copied side by side first, and the panels of B that they meet: so many rows, and about
-// so many bytes of panels, at a time. Of lower ones each panel is read too seldom for that to pay.
-constexpr std::int64_t copied_rows = 64, copied_bytes = 128 * 1024;
-
-std::int64_t panel_room(const ContractLeaf& l, int nr) {
-  return std::max(l.k_extent * nr * static_cast<std::int64_t>(bytes_of(l.packed_type)), copied_bytes);
-}
+// Panels of B that are read again and again, row block after row block, stay in an L2 cache.
+constexpr std::int64_t resident_bytes = 512 * 1024;
+constexpr std::int64_t short_rows = 3; // a group of so few does not fill the registers of a call
 
 std::int64_t row_entries(const ContractLeaf& l) {
   return (static_cast<std::int64_t>(l.steps.size()) + 2) * l.row_limit;
+}
+
+std::int64_t words(const ContractLeaf& l) {
+  return 2 * row_entries(l) + RowTables::words_a_row * l.row_limit + 2 * l.taps * l.k_extent;
 }
 
 } // namespace
 
 std::int64_t gathered_scratch(const ContractLeaf& l, const std::vector<std::int64_t>& full_tile) {
   if (!l.gathered) return 0;
-  const std::int64_t tables = (2 * row_entries(l) + 2 * l.row_limit + 2 * l.k_extent) * 8;
-  const std::int64_t sums = l.gathered->form == Gathered::Form::pieces && l.c_type != DType::f32
-                                ? l.row_limit * full_tile[static_cast<std::size_t>(l.n)] * 4 + 64
-                                : 0;
-  const bool columns = l.gathered->form == Gathered::Form::columns;
-  const std::int64_t copies =
-      columns ? panel_room(l, l.panel) + copied_rows * l.k_extent * static_cast<std::int64_t>(bytes_of(l.a_type)) + 128
-              : 0;
-  return tables + sums + copies + 64;
+  const std::int64_t sums =
+      l.c_type != DType::f32 ? l.row_limit * full_tile[static_cast<std::size_t>(l.n)] * 4 + 64 : 0;
+  const std::int64_t panels = std::max(l.gathered->b_copy_bytes, l.gathered->piece_bytes);
+  return (words(l) + 7) / 8 * 64 + (sums + 63) / 64 * 64 + panels + 128;
 }
 
 namespace {
@@ -44,358 +41,364 @@ struct Tile {
   const k::Kernels& leaf;
   const ContractLeaf& l;
   const Gathered& g;
-  LeafLoops& loops;
+  RowTables& rows;
+  k::ListsLeaf lists;
   k::Contract call; // what all calls of the tile share
-  std::int64_t rows;
-  std::int64_t *tables, *some, *mark, *group, *a_tap, *b_tap; // of all rows: a, c, steps; of chosen rows likewise
-  float* sums;
-  std::byte *b_copy, *a_copy;
-  std::int64_t mark_base = 0, group_base = 0;
+  const Placement& a_at;
+  std::int64_t *a_list, *b_list;
+  std::byte *wide, *copies; // sums of narrow results; copies of panels
+  std::int64_t width = 0;   // of the tile
 
-  std::size_t lists() const { return l.steps.size() + 2; }
-  std::int64_t* all(std::size_t list) const { return tables + static_cast<std::int64_t>(list) * l.row_limit; }
-  std::int64_t* chosen(std::size_t list) const { return some + static_cast<std::int64_t>(list) * l.row_limit; }
-  const Strides& strides(std::size_t list) const {
-    return list == 0 ? l.in_place.strides : list == 1 ? l.c_strides : l.steps[list - 2].strides;
-  }
-  bool used(std::size_t list) const { return list < 2 || l.steps[list - 2].buffer >= 0; }
+  std::int64_t element(DType t) const { return static_cast<std::int64_t>(bytes_of(t)); }
+  bool by_columns() const { return g.way.form == Gathered::Form::columns; }
+  bool packed() const { return l.packed || g.packs; }
+  std::int64_t products() const { return l.taps * l.k_extent; }
+  // From one product to the next in a panel, and from a panel to the next.
+  std::int64_t b_step() const { return packed() ? leaf.nr : l.b_strides[l.k[0]]; }
+  std::int64_t b_panel() const { return packed() ? products() * leaf.nr : leaf.nr; }
 
-  std::int64_t cell(RegionAxis x, std::int64_t at, const std::vector<std::int64_t>& stride) const {
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < g.axis.size(); ++i)
-      if (g.axis[i] == x && static_cast<int>(i) != g.reduced) sum += at / g.detector.cells.unit[i] * stride[i];
-    return sum;
-  }
+  // ---- windows of panels
 
-  // Offsets of every row from the tile's first in each operand, and its cell. Rows run through the merged axes, the
-  // last fastest.
-  void number_rows() {
-    std::vector<RegionAxis> axes;
-    for (const auto& merged : l.rows) axes.insert(axes.end(), merged.begin(), merged.end());
-    std::int64_t at[32];
-    for (std::size_t i = 0; i < axes.size(); ++i) at[i] = loops.low[axes[i]];
-    for (std::int64_t r = 0; r < rows; ++r) {
-      if (g.form == Gathered::Form::buckets) {
-        number_by_key(axes, at, r);
-        next(axes, at);
-        continue;
-      }
-      for (std::size_t list = 0; list < lists(); ++list) {
-        if (!used(list)) continue;
-        std::int64_t offset = 0;
-        for (std::size_t i = 0; i < axes.size(); ++i) offset += (at[i] - loops.low[axes[i]]) * strides(list)[axes[i]];
-        all(list)[r] = offset;
-      }
-      mark[r] = group[r] = 0;
-      for (std::size_t i = 0; i < axes.size(); ++i) {
-        mark[r] += cell(axes[i], at[i], g.detector.group_stride) + cell(axes[i], at[i], g.detector.slot_stride);
-        group[r] += cell(axes[i], at[i], group_numbers);
-      }
-      next(axes, at);
-    }
-  }
-  void next(const std::vector<RegionAxis>& axes, std::int64_t* at) const {
-    for (std::size_t i = axes.size(); i-- > 0;) {
-      if (++at[i] < loops.high[axes[i]]) break;
-      at[i] = loops.low[axes[i]];
-    }
-  }
+  struct Window {
+    std::int64_t first, last; // panels of the tile
+    k::Contract call;
+  };
+  std::array<k::EpilogueStep, most_steps> steps{};
 
-  // The row that stands at this place in the order of keys: its coordinates along the key's axes are another row's.
-  void number_by_key(const std::vector<RegionAxis>& axes, const std::int64_t* at, std::int64_t r) {
-    const std::vector<std::int64_t>& dims = g.detector.cells.dims;
-    std::int64_t place = 0, row[32];
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      const auto x = std::find(axes.begin(), axes.end(), g.axis[d]);
-      place = place * dims[d] + (x == axes.end() ? 0 : at[x - axes.begin()]);
-    }
-    std::int64_t other = g.within_tiles ? place : g.sorted.order[static_cast<std::size_t>(place)];
-    group[r] = g.key_of[static_cast<std::size_t>(other)];
-    std::copy_n(at, axes.size(), row);
-    for (std::size_t d = dims.size(); d-- > 0; other /= dims[d]) {
-      const auto x = std::find(axes.begin(), axes.end(), g.axis[d]);
-      if (x != axes.end()) row[x - axes.begin()] = other % dims[d];
-    }
-    for (std::size_t list = 0; list < lists(); ++list) {
-      if (!used(list)) continue;
-      all(list)[r] = 0;
-      for (std::size_t i = 0; i < axes.size(); ++i)
-        all(list)[r] += (row[i] - loops.low[axes[i]]) * strides(list)[axes[i]];
-    }
-  }
-
-  std::vector<std::int64_t> group_numbers{}; // how the table counts groups: row-major over the dims that are not packed
-  void count_groups() {
-    const Cells& c = g.detector.cells;
-    group_numbers.assign(c.dims.size(), 0);
-    std::int64_t n = 1;
-    for (std::size_t d = c.dims.size(); d-- > 0;)
-      if (!c.is_packed(d)) group_numbers[d] = n, n *= c.along(d);
-  }
-
-  // The cell's part that lies along the far axes of this point.
-  void stand_at(const std::int64_t* point) {
-    mark_base = group_base = 0;
-    for (RegionAxis x : l.far) {
-      mark_base += cell(x, point[x], g.detector.group_stride) + cell(x, point[x], g.detector.slot_stride);
-      group_base += cell(x, point[x], group_numbers);
-    }
-  }
-
-  // A call with rows [first, first + m) of `from`'s tables.
-  void with_rows(bool of_chosen, std::int64_t first, std::int64_t m) {
-    auto table = [&](std::size_t list) { return k::Rows{0, (of_chosen ? chosen(list) : all(list)) + first}; };
-    call.m = m;
-    call.a_rows = table(0), call.c_rows = table(1);
+  // The tile's columns in these panels: with operands of the epilogue that stand there.
+  Window window(std::int64_t first, std::int64_t last) {
+    Window w{first, last, call};
+    const std::int64_t column = first * leaf.nr;
+    w.call.n = std::min(call.n, last * leaf.nr) - column;
+    w.call.b = static_cast<const std::byte*>(call.b) + first * call.b_panel * element(l.packed_type);
+    w.call.c = static_cast<std::byte*>(call.c) + column * call.c_n * element(l.c_type);
+    steps = rows.loops.epilogue;
     for (std::size_t i = 0; i < l.steps.size(); ++i)
-      if (used(i + 2)) loops.epilogue[i].rows = table(i + 2);
-  }
-  void choose(std::int64_t r, std::int64_t n) const {
-    for (std::size_t list = 0; list < lists(); ++list)
-      if (used(list)) chosen(list)[n] = all(list)[r];
+      if (l.steps[i].buffer >= 0)
+        steps[i].operand = static_cast<const std::byte*>(steps[i].operand) + column * steps[i].column * element(steps[i].dtype);
+    w.call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
+    return w;
   }
 
-  void scattered_columns(std::int64_t r, std::int64_t m, std::int64_t taps) {
-    with_rows(false, r, m);
-    k::Contract part = call;
-    part.k = 1, part.taps = taps;
-    part.tap_offset = a_tap, part.b_offset = b_tap;
+  void with_rows(k::Contract& to, bool chosen, std::int64_t first, std::int64_t m) {
+    to.m = m;
+    to.a_rows = rows.table(chosen, 0, first), to.c_rows = rows.table(chosen, 1, first);
+    for (std::size_t i = 0; i < l.steps.size(); ++i)
+      if (l.steps[i].buffer >= 0) steps[i].rows = rows.table(chosen, i + 2, first);
+  }
+
+  // ---- which products
+
+  const std::uint8_t* b_marks(std::int64_t panel) const {
+    return g.b_panels.used ? reinterpret_cast<const std::uint8_t*>(g.b_panels.marks->data) +
+                                  (rows.b_far * g.b_panels.panels + panel) * g.b_panels.other
+                            : nullptr;
+  }
+
+  void all_products(k::Contract& part, bool chosen, std::int64_t first, std::int64_t m) {
+    with_rows(part, chosen, first, m);
+    part.k = l.k_extent, part.taps = l.taps, part.tap_offset = a_at.taps.data();
     leaf.contract(part);
   }
 
-  template <class T> void copy_rows(std::int64_t r, std::int64_t m, std::int64_t taps) const {
-    T* to = reinterpret_cast<T*>(a_copy);
-    for (std::int64_t i = 0; i < m; ++i, to += taps) {
-      const T* const from = static_cast<const T*>(call.a) + all(0)[r + i];
-      for (std::int64_t t = 0; t < taps; ++t) to[t] = from[a_tap[t]];
-    }
+  void listed(k::Contract& part, bool chosen, std::int64_t first, std::int64_t m, std::int64_t count) {
+    with_rows(part, chosen, first, m);
+    part.k = 1, part.taps = count, part.tap_offset = a_list, part.b_offset = b_list;
+    leaf.contract(part);
   }
 
-  // The live columns of A side by side, and as many panels of B as fit, of which the leaf then sees nothing but a
-  // shorter sum.
-  void copied_columns(std::int64_t r, std::int64_t m, std::int64_t taps) {
-    if (bytes_of(l.a_type) == 4)
-      copy_rows<std::uint32_t>(r, m, taps);
-    else
-      copy_rows<std::uint16_t>(r, m, taps);
-    with_rows(false, r, m);
-    k::Contract part = call;
-    part.k = taps, part.taps = 1;
-    part.a = a_copy, part.a_rows = {taps, nullptr}, part.a_k = 1;
-    part.b = b_copy, part.b_panel = 0;
-    const std::int64_t width = static_cast<std::int64_t>(bytes_of(l.packed_type)),
-                       panels = (call.n + leaf.nr - 1) / leaf.nr;
-    const std::int64_t some_panels =
-        std::max<std::int64_t>(1, panel_room(l, leaf.nr) / std::max<std::int64_t>(1, taps * leaf.nr * width));
-    std::array<k::EpilogueStep, most_steps> steps = loops.epilogue;
-    part.epilogue.steps = steps.data();
-    for (std::int64_t first = 0; first < panels; first += some_panels) {
-      const std::int64_t last = std::min(panels, first + some_panels), column = first * leaf.nr;
+  // Products q whose cells live in A (null: all do) and in this panel of B.
+  std::int64_t list_products(const std::uint8_t* a, std::int64_t a_stride, const std::uint8_t* b) {
+    std::int64_t n = 0, q = 0;
+    const auto at = [](const Side& s, std::int64_t tap, std::int64_t k) {
+      return s.tap_at.empty() ? k : s.tap_at[static_cast<std::size_t>(tap)];
+    };
+    const std::int64_t a_unit = a ? g.merged.cells.unit[static_cast<std::size_t>(g.a.reduced)] : 1;
+    for (std::int64_t t = 0; t < l.taps; ++t)
+      for (std::int64_t x = 0; x < l.k_extent; ++x, ++q) {
+        a_list[n] = a_at.taps[static_cast<std::size_t>(t)] + x * call.a_k, b_list[n] = q * b_step();
+        n += (!a || a[at(g.a, t, x) / a_unit * a_stride]) && (!b || b[at(g.b, t, x) / g.b_unit]);
+      }
+    return n;
+  }
+
+  // Live columns, whose values lie side by side: [row of the group][live k].
+  void compact(const Window& w, bool chosen, std::int64_t first, std::int64_t m, std::int64_t group) {
+    const std::int64_t begin = begins()[group], live = begins()[group + 1] - begin;
+    const auto* const taps = reinterpret_cast<const std::int64_t*>(g.taps->data) + begin;
+    k::Contract part = w.call;
+    part.a = g.values->data + begin * g.rows * element(l.a_type);
+    with_rows(part, chosen, first, m);
+    for (std::int64_t r = 0; r < m; ++r) rows.spare[r] = rows.in_group(chosen, first + r) * live;
+    part.a_rows = {live, rows.spare};
+    if (const std::uint8_t* b = b_marks(w.first + rows.panel0)) {
+      std::int64_t n = 0;
+      for (std::int64_t t = 0; t < live; ++t) {
+        a_list[n] = t, b_list[n] = taps[t];
+        n += b[taps[t] / b_step() / g.b_unit];
+      }
+      part.k = 1, part.taps = n, part.tap_offset = a_list, part.b_offset = b_list;
+      leaf.contract(part);
+      return;
+    }
+    part.a_k = 1;
+    if (m > leaf.mr) return copied(w, part, taps, live);
+    part.k = 1, part.taps = live, part.tap_offset = g.counting.data(), part.b_offset = taps;
+    leaf.contract(part);
+  }
+
+  const std::int64_t* begins() const { return reinterpret_cast<const std::int64_t*>(g.begin->data); }
+
+  // Short lists of single rows, all rows of the tables in one call.
+  void short_lists(const Window& w, bool chosen, std::int64_t m) {
+    std::int64_t *const count = rows.spare, *const tap = rows.spare2, *const value = rows.spare3;
+    for (std::int64_t r = 0; r < m; ++r) {
+      const std::int64_t group = rows.group_base + rows.group(chosen, r), begin = begins()[group];
+      tap[r] = begin, count[r] = begins()[group + 1] - begin;
+      value[r] = begin * g.rows + rows.in_group(chosen, r) * count[r];
+    }
+    lists({m, w.call.n, count, tap, value, reinterpret_cast<const std::int64_t*>(g.taps->data),
+           reinterpret_cast<const float*>(g.values->data), static_cast<const float*>(w.call.b), call.b_panel,
+           static_cast<float*>(w.call.c), rows.list(chosen, 1)});
+    if (l.steps.empty()) return;
+    k::Contract end = w.call;
+    with_rows(end, chosen, 0, m);
+    end.k = 0, end.taps = 1, end.tap_offset = nullptr, end.accumulate = true;
+    leaf.contract(end);
+  }
+
+  // Panels that several tiles of rows read: their live products side by side first.
+  void copied(const Window& w, k::Contract& part, const std::int64_t* taps, std::int64_t live) {
+    const std::int64_t bytes = element(l.packed_type), each = live * leaf.nr * bytes;
+    const std::int64_t fitting = each == 0 ? w.last - w.first : std::max<std::int64_t>(1, g.b_copy_bytes / each);
+    const auto shared = steps;
+    part.k = live, part.taps = 1, part.tap_offset = nullptr, part.b = copies, part.b_panel = 0;
+    for (std::int64_t first = w.first; first < w.last; first += fitting) {
+      const std::int64_t last = std::min(w.last, first + fitting), column = (first - w.first) * leaf.nr;
       for (std::int64_t j = first; j < last; ++j)
         leaf.pack_b({.n = leaf.nr,
                      .k = 1,
-                     .taps = taps,
-                     .src = static_cast<const std::byte*>(call.b) + j * call.b_panel * width,
+                     .taps = live,
+                     .src = static_cast<const std::byte*>(w.call.b) + (j - w.first) * call.b_panel * bytes,
                      .src_type = l.packed_type,
                      .b_k = 0,
                      .b_n = 1,
-                     .tap_offset = b_tap,
-                     .dst = b_copy + (j - first) * taps * leaf.nr * width,
+                     .tap_offset = taps,
+                     .dst = copies + (j - first) * each,
                      .dst_type = l.packed_type});
-      part.n = std::min(call.n, last * leaf.nr) - column;
-      part.c = static_cast<std::byte*>(call.c) + column * call.c_n * static_cast<std::int64_t>(bytes_of(l.c_type));
+      part.n = std::min(w.call.n - column, (last - first) * leaf.nr);
+      part.c = static_cast<std::byte*>(w.call.c) + column * call.c_n * element(l.c_type);
       for (std::size_t i = 0; i < l.steps.size(); ++i)
-        if (used(i + 2))
-          steps[i].operand = static_cast<const std::byte*>(loops.epilogue[i].operand) +
-                             column * steps[i].column * static_cast<std::int64_t>(bytes_of(steps[i].dtype));
+        if (l.steps[i].buffer >= 0)
+          steps[i].operand =
+              static_cast<const std::byte*>(shared[i].operand) + column * steps[i].column * element(steps[i].dtype);
       leaf.contract(part);
     }
+    for (std::size_t i = 0; i < l.steps.size(); ++i) steps[i].operand = shared[i].operand;
   }
 
-  // Columns: the live k of a row block, as taps.
-  void columns() {
-    const std::int64_t length = g.detector.cells.length(), a_k = call.a_k;
-    const auto *count = reinterpret_cast<const std::uint32_t*>(g.count->data),
-               *slot = reinterpret_cast<const std::uint32_t*>(g.slot->data);
-    for (std::int64_t r = 0; r < rows;) {
-      std::int64_t end = r + 1;
-      while (end < rows && group[end] == group[r]) ++end;
-      const std::int64_t list = group_base + group[r];
-      std::int64_t taps = 0;
-      for (std::uint32_t i = 0; i < count[list]; ++i) {
-        const std::int64_t first = slot[list * length + i] * g.block, last = std::min(first + g.block, l.k_extent);
-        for (std::int64_t at = first; at < last; ++at, ++taps) a_tap[taps] = at * a_k, b_tap[taps] = at * leaf.nr;
+  // ---- forms
+
+  // Rows of the tables [first, first + m), which all have one list.
+  void live_rows(const Window& w, bool chosen, std::int64_t first, std::int64_t m, std::int64_t group) {
+    if (by_columns() && g.compact) return compact(w, chosen, first, m, group);
+    k::Contract part = w.call;
+    const std::uint8_t* const b = b_marks(w.first + rows.panel0);
+    if (!by_columns() && !b) return all_products(part, chosen, first, m);
+    const auto d = static_cast<std::size_t>(std::max(g.a.reduced, 0));
+    const std::int64_t step = by_columns() ? g.merged.group_stride[d] + g.merged.slot_stride[d] : 0;
+    const std::uint8_t* const a = by_columns() ? g.marks() + rows.mark_base + rows.mark(chosen, first) : nullptr;
+    listed(part, chosen, first, m, list_products(a, step, b));
+  }
+
+  // Panels in windows; rows that hold nothing or are not wanted there take no products.
+  void in_windows() {
+    const std::int64_t panels = (call.n + leaf.nr - 1) / leaf.nr;
+    const std::int64_t each = std::max<std::int64_t>(1, products() * leaf.nr * element(l.packed_type));
+    const bool blocks = by_columns() || g.b_panels.used || g.c_panels.used;
+    const std::int64_t some = g.b_panels.used ? 1 : blocks ? std::max<std::int64_t>(1, resident_bytes / each) : panels;
+    for (std::int64_t first = 0; first < panels; first += some) {
+      const Window w = window(first, std::min(panels, first + some));
+      const std::int64_t live = choose(w);
+      const bool chosen = live < rows.count;
+      const bool together = by_columns() && g.compact && g.plain_sums && g.rows <= short_rows && !g.b_panels.used;
+      if (together && live > 0) short_lists(w, chosen, live);
+      for (std::int64_t r = together ? live : 0; r < live;) {
+        std::int64_t end = r + 1;
+        while (end < live && rows.group(chosen, end) == rows.group(chosen, r)) ++end;
+        live_rows(w, chosen, r, end - r, rows.group_base + rows.group(chosen, r));
+        r = end;
       }
-      for (std::int64_t at = r; at < end; at += copied_rows)
-        if (const std::int64_t m = std::min(copied_rows, end - at); m >= tall_block)
-          copied_columns(at, m, taps);
-        else
-          scattered_columns(at, m, taps);
-      r = end;
+      if (live == rows.count) continue;
+      k::Contract none = w.call;
+      none.k = 0, none.taps = 1, none.tap_offset = nullptr;
+      with_rows(none, true, live, rows.count - live);
+      leaf.contract(none);
     }
   }
 
-  void whole_rows() {
-    for (const bool live : {true, false}) {
-      std::int64_t n = 0;
-      for (std::int64_t r = 0; r < rows; ++r)
-        if ((g_marks()[mark_base + mark[r]] != 0) == live) choose(r, n++);
-      if (n == 0) continue;
-      with_rows(true, 0, n);
-      call.k = live ? l.k_extent : 0, call.taps = 1;
-      leaf.contract(call);
-    }
+  bool wanted(std::int64_t r, const Window& w) const {
+    if (g.way.form == Gathered::Form::rows && !g.marks()[rows.mark_base + rows.mark(false, r)]) return false;
+    if (!g.c_panels.used) return true;
+    const auto* const marks = reinterpret_cast<const std::uint8_t*>(g.c_panels.marks->data) +
+                              (rows.c_far + rows.c_cells[r]) * g.c_panels.panels + rows.panel0;
+    return std::any_of(marks + w.first, marks + w.last, [](std::uint8_t m) { return m != 0; });
+  }
+  // The chosen tables: live rows, then the others. How many live.
+  std::int64_t choose(const Window& w) {
+    if (g.way.form != Gathered::Form::rows && !g.c_panels.used) return rows.count;
+    std::int64_t live = 0, dead = 0;
+    for (std::int64_t r = 0; r < rows.count; ++r) live += wanted(r, w);
+    if (live == rows.count) return live;
+    for (std::int64_t r = 0, n = 0; r < rows.count; ++r) rows.choose(r, wanted(r, w) ? n++ : live + dead++);
+    return live;
   }
 
-  // Pieces: onto sums, a block of k after the other. Sums stand in the result itself where that is wide enough, else in
-  // scratch.
+  // Pieces: onto sums, a block of k after the other. A row's first piece begins its sum, and what has none is 0. Sums
+  // stand in the result itself where that is wide enough, else in scratch.
   void pieces() {
-    const std::int64_t blocks = g.detector.cells.along(static_cast<std::size_t>(g.reduced)), width = call.n;
-    const auto d = static_cast<std::size_t>(g.reduced);
-    const std::int64_t step = g.detector.group_stride[d] + g.detector.slot_stride[d];
+    const auto d = static_cast<std::size_t>(g.a.reduced);
+    const std::int64_t blocks = g.merged.cells.along(d), block = g.merged.cells.unit[d];
+    const std::int64_t step = g.merged.group_stride[d] + g.merged.slot_stride[d];
     const bool direct = l.c_type == DType::f32;
-    k::Contract part = call;
-    part.epilogue = {}, part.taps = 1, part.k = 0;
-    with_rows(false, 0, rows);
-    if (direct) {
-      part.m = rows, part.c_rows = call.c_rows, part.a_rows = call.a_rows;
-      leaf.contract(part); // zeros
-    } else {
-      std::memset(sums, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
-      part.c = sums, part.c_type = DType::f32, part.c_n = 1;
-    }
-    part.accumulate = true, part.a_rows = {0, chosen(0)}, part.c_rows = {0, chosen(1)};
+    const Window w = window(0, (call.n + leaf.nr - 1) / leaf.nr);
+    k::Contract part = w.call;
+    part.epilogue = {}, part.taps = 1, part.tap_offset = nullptr;
+    if (!direct) part.c = wide, part.c_type = DType::f32, part.c_n = 1;
+    std::int64_t* const begun = rows.spare;
+    std::fill_n(begun, rows.count, 0);
     for (std::int64_t j = 0; j < blocks; ++j) {
-      std::int64_t n = 0;
-      for (std::int64_t r = 0; r < rows; ++r)
-        if (g_marks()[mark_base + mark[r] + j * step])
-          chosen(0)[n] = all(0)[r], chosen(1)[n++] = direct ? all(1)[r] : r * width;
-      if (n == 0) continue;
-      const std::int64_t first = j * g.block;
-      part.m = n, part.k = std::min(g.block, l.k_extent - first);
-      part.a = static_cast<const std::byte*>(call.a) + first * call.a_k * static_cast<std::int64_t>(bytes_of(l.a_type));
-      part.b =
-          static_cast<const std::byte*>(call.b) + first * leaf.nr * static_cast<std::int64_t>(bytes_of(l.packed_type));
-      leaf.contract(part);
+      const std::uint8_t* const marks = g.marks() + rows.mark_base + j * step;
+      bool packed_here = false;
+      for (const bool first : {true, false}) {
+        std::int64_t n = 0;
+        for (std::int64_t r = 0; r < rows.count; ++r)
+          if (marks[rows.mark(false, r)] && begun[r] == (first ? 0 : 1)) pick(r, n++, direct);
+        if (!first)
+          for (std::int64_t r = 0; r < rows.count; ++r) begun[r] = begun[r] == 2 ? 1 : begun[r];
+        if (n == 0) continue;
+        if (first)
+          for (std::int64_t i = 0; i < n; ++i) begun[rows.spare2[i]] = 2;
+        part.accumulate = !first;
+        piece(part, j * block, std::min(block, l.k_extent - j * block), n, packed_here);
+        packed_here = true;
+      }
     }
-    finish(direct, width);
+    std::int64_t none = 0;
+    for (std::int64_t r = 0; r < rows.count; ++r)
+      if (begun[r] == 0) pick(r, none++, direct);
+    part.accumulate = false, part.k = 0, part.m = none;
+    part.a_rows = {0, rows.list(true, 0)}, part.c_rows = {0, rows.list(true, 1)};
+    if (none > 0) leaf.contract(part);
+    finish(w, direct);
+  }
+  void pick(std::int64_t r, std::int64_t place, bool direct) const {
+    rows.list(true, 0)[place] = rows.list(false, 0)[r];
+    rows.list(true, 1)[place] = direct ? rows.list(false, 1)[r] : r * width;
+    rows.spare2[place] = r;
+  }
+
+  void piece(k::Contract part, std::int64_t first, std::int64_t n_k, std::int64_t m, bool packed_here) {
+    part.m = m, part.a_rows = {0, rows.list(true, 0)}, part.c_rows = {0, rows.list(true, 1)};
+    part.k = n_k;
+    part.a = static_cast<const std::byte*>(call.a) + first * call.a_k * element(l.a_type);
+    if (packed()) {
+      part.b = static_cast<const std::byte*>(call.b) + first * leaf.nr * element(l.packed_type);
+    } else {
+      if (!packed_here)
+        leaf.pack_b({.n = call.n,
+                   .k = n_k,
+                   .src = static_cast<const std::byte*>(call.b) + first * b_step() * element(l.packed_type),
+                   .src_type = l.packed_type,
+                   .b_k = b_step(),
+                   .b_n = 1,
+                   .dst = copies,
+                   .dst_type = l.packed_type});
+      part.b = copies, part.b_panel = 0;
+    }
+    leaf.contract(part);
   }
 
   // What is left is the end: nothing but the sums, and the steps behind.
-  void finish(bool direct, std::int64_t width) {
+  void finish(const Window& w, bool direct) {
     if (direct && l.steps.empty()) return;
-    with_rows(false, 0, rows);
-    k::Contract end = call;
+    k::Contract end = w.call;
+    with_rows(end, false, 0, rows.count);
     end.k = 0, end.taps = 1, end.accumulate = direct;
-    std::array<k::EpilogueStep, most_steps + 1> steps;
+    std::array<k::EpilogueStep, most_steps + 1> behind;
     if (!direct) {
-      steps[0] = {k::StepOp::add, sums, DType::f32, {width, nullptr}, 1, 0, 0};
-      std::copy_n(loops.epilogue.begin(), l.steps.size(), steps.begin() + 1);
-      end.epilogue = {steps.data(), static_cast<int>(l.steps.size()) + 1};
+      behind[0] = {k::StepOp::add, wide, DType::f32, {width, nullptr}, 1, 0, 0};
+      std::copy_n(steps.begin(), l.steps.size(), behind.begin() + 1);
+      end.epilogue = {behind.data(), static_cast<int>(l.steps.size()) + 1};
     }
     leaf.contract(end);
   }
 
-  // The tile's rows by key, equal ones in their order: the chosen tables, and their keys in `group`. Once a tile.
-  void sort_rows() {
-    if (sorted) return;
-    sorted = true;
-    for (std::int64_t r = 0; r < rows; ++r) mark[r] = r;
-    std::sort(mark, mark + rows,
-              [&](std::int64_t x, std::int64_t y) { return std::pair(group[x], x) < std::pair(group[y], y); });
-    for (std::int64_t r = 0; r < rows; ++r) choose(mark[r], r);
-    for (std::int64_t r = 0; r < rows; ++r) mark[r] = group[mark[r]];
-    std::copy_n(mark, rows, group);
-  }
-  bool sorted = false;
-
   // Runs of one key, each with its slice of B.
   void by_key() {
     const std::int64_t slice = g.copies / g.keys * ((l.n_extent + leaf.nr - 1) / leaf.nr) * l.k_extent * leaf.nr;
-    const void* const first = call.b;
-    call.k = l.k_extent, call.taps = 1;
-    if (g.within_tiles) sort_rows();
-    for (std::int64_t r = 0; r < rows;) {
+    Window w = window(0, (call.n + leaf.nr - 1) / leaf.nr);
+    if (g.within_tiles) rows.sort();
+    for (std::int64_t r = 0; r < rows.count;) {
       std::int64_t end = r + 1;
-      while (end < rows && group[end] == group[r]) ++end;
-      with_rows(g.within_tiles, r, end - r);
-      call.b =
-          static_cast<const std::byte*>(first) + group[r] * slice * static_cast<std::int64_t>(bytes_of(l.packed_type));
-      leaf.contract(call);
+      while (end < rows.count && rows.key(end) == rows.key(r)) ++end;
+      k::Contract part = w.call;
+      part.b = static_cast<const std::byte*>(call.b) + rows.key(r) * slice * element(l.packed_type);
+      part.k = l.k_extent, part.taps = 1, part.tap_offset = nullptr;
+      with_rows(part, g.within_tiles, r, end - r);
+      leaf.contract(part);
       r = end;
     }
-    call.b = first;
-  }
-
-  const std::uint8_t* g_marks() const { return reinterpret_cast<const std::uint8_t*>(g.marks->data); }
-
-  void plain() {
-    with_rows(false, 0, rows);
-    call.k = l.k_extent, call.taps = 1;
-    leaf.contract(call);
   }
 
   void run() {
-    call.tap_offset = nullptr, call.b_offset = nullptr;
-    if (g.form != Gathered::Form::buckets && g.dense()) return plain();
-    switch (g.form) {
+    width = call.n;
+    switch (g.way.form) {
     case Gathered::Form::buckets: return by_key();
-    case Gathered::Form::columns: return columns();
-    case Gathered::Form::rows: return whole_rows();
     case Gathered::Form::pieces: return pieces();
+    default: return in_windows();
     }
   }
 };
 
 } // namespace
 
-void run_gathered(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views,
+void run_gathered(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, const std::byte* a_copy,
                   const std::int64_t* low, const std::int64_t* high, std::byte* scratch) {
   const Gathered& g = *l.gathered;
-  auto* const words = reinterpret_cast<std::int64_t*>(scratch);
-  const std::int64_t tables = row_entries(l), limit = l.row_limit;
-  LeafLoops loops{views, l.rows, l.far, l.steps, low, high, words};
-  Tile t{leaf,
-         l,
-         g,
-         loops,
-         {},
-         loops.row_count(),
-         words,
-         words + tables,
-         words + 2 * tables,
-         words + 2 * tables + limit,
-         words + 2 * tables + 2 * limit,
-         words + 2 * tables + 2 * limit + l.k_extent,
-         nullptr,
-         nullptr,
-         nullptr};
-  t.sums = reinterpret_cast<float*>(words + (2 * tables + 2 * limit + 2 * l.k_extent + 7) / 8 * 8);
-  t.b_copy = reinterpret_cast<std::byte*>(t.sums);
-  t.a_copy = t.b_copy + (panel_room(l, leaf.nr) + 63) / 64 * 64;
+  if (g.form == Gathered::Form::buckets && g.wrong) return;
+  auto* const lists = reinterpret_cast<std::int64_t*>(scratch);
+  const Placement& a = a_copy ? l.copied : l.in_place;
+  LeafLoops loops{views, l.rows, l.far, l.steps, low, high, lists};
+  RowTables rows{l, g, loops, a, lists, lists + row_entries(l)};
+  std::int64_t* const after = lists + 2 * row_entries(l) + RowTables::words_a_row * l.row_limit;
+  const std::int64_t sums = l.c_type == DType::f32 ? 0 : (l.row_limit * loops.extent(l.n) * 4 + 63) / 64 * 64;
+  std::byte* const wide = scratch + (words(l) + 7) / 8 * 64;
+  Tile t{leaf, l, g, rows, k::lists_for(leaf), {}, a, after, after + l.taps * l.k_extent, wide, wide + sums};
   k::Contract& call = t.call;
   call.n = loops.extent(l.n);
-  if (t.rows == 0 || call.n == 0) return;
+  if (loops.row_count() == 0 || call.n == 0) return;
   call.a_type = l.a_type, call.b_type = l.packed_type, call.c_type = l.c_type;
-  call.a_k = l.k.empty() ? 0 : l.in_place.strides[l.k[0]];
-  call.b_panel = l.k_extent * leaf.nr;
+  call.a_k = l.k.empty() ? 0 : a.strides[l.k[0]];
+  call.b_panel = t.b_panel();
   call.c_n = l.c_strides[l.n];
   for (std::size_t i = 0; i < l.steps.size(); ++i) {
     const StepOf& s = l.steps[i];
-    loops.epilogue[i] = {s.op, nullptr, s.dtype, {}, s.buffer < 0 ? 0 : s.strides[l.n], s.a, s.b};
+    loops.epilogue[i] = {s.op, nullptr, s.dtype, {}, s.buffer < 0 ? 0 : s.strides[l.n], s.a, s.b, s.whole};
   }
-  call.epilogue = {loops.epilogue.data(), static_cast<int>(l.steps.size())};
-  if (g.form == Gathered::Form::buckets && g.wrong) return;
-  t.count_groups();
-  t.number_rows();
-  const std::byte* const packed = l.packed ? l.packed->data : g.packed->data;
+  rows.number(low[l.n] / leaf.nr);
+  const std::byte* const origin = a_copy ? a_copy : views[static_cast<std::size_t>(l.a)].origin;
   loops.each(l.c_strides.axis.size(), [&](const std::int64_t* point) {
-    std::int64_t from = low[l.n] / leaf.nr * call.b_panel;
-    for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
-    call.a = loops.address(l.a, l.in_place.strides, l.a_type, point);
-    call.b = packed + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
+    call.a = origin + a.strides.at(point) * static_cast<std::int64_t>(bytes_of(l.a_type));
     call.c = loops.address(l.c, l.c_strides, l.c_type, point);
-    t.stand_at(point);
+    if (t.packed()) {
+      std::int64_t from = rows.panel0 * call.b_panel;
+      for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
+      call.b = (l.packed ? l.packed->data : g.packed->data) + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
+    } else {
+      call.b = loops.address(l.b, l.b_strides, l.b_type, point);
+    }
+    rows.stand_at(point);
     t.run();
   });
 }

@@ -347,8 +347,11 @@ struct KernelCompiler {
   static bool covers_edges(const WindowLeaf& l) { return !l.slides.empty() || l.image; }
 
   static std::string describe(const ContractLeaf& l) {
-    static constexpr const char* forms[] = {"columns of row blocks", "whole rows", "pieces of rows", "rows by key"};
-    const std::string gathered = l.gathered ? fmt::format(" gathered ({})", forms[static_cast<int>(l.gathered->form)])
+    static constexpr const char* forms[] = {"columns of row blocks", "whole rows", "pieces of rows", "rows by key", "panels"};
+    std::string form = l.gathered ? forms[static_cast<int>(l.gathered->form)] : "";
+    if (l.gathered && l.gathered->a.there() && l.gathered->b.there()) form += ", panels";
+    if (l.gathered && l.gathered->c.there()) form += ", where the result is wanted";
+    const std::string gathered = l.gathered ? fmt::format(" gathered ({})", form)
                                  : l.not_gathered.empty() ? "" : fmt::format(" not gathered ({})", l.not_gathered);
     return fmt::format("contract n {} k {}{}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "", gathered,
                        l.packed ? "" : l.gathered ? " packed before the tiles" : l.b_in_place ? " as it is made" : l.kept >= 0 ? " packed once a tile" : " packed in each tile",

@@ -20,6 +20,11 @@ template <class U> void join_row(const U* from, std::int64_t stride, std::int64_
 
 template <class U> void detect_rows(const Detect& d) {
   const U mask = d.sign ? static_cast<U>(static_cast<U>(~U{0}) >> 1) : static_cast<U>(~U{0});
+  if (d.unit == 1 && d.rows == 1 && d.column == 1) {
+    const U* const from = static_cast<const U*>(d.src);
+    for (std::int64_t i = 0; i < d.columns; ++i) d.marks[i] |= (from[i] & mask) != 0;
+    return;
+  }
   U joined[detected_columns];
   std::int64_t cell = 0, left = d.unit; // of the cell that the next column is in
   for (std::int64_t first = 0; first < d.columns; first += detected_columns) {
