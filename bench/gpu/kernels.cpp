@@ -14,6 +14,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "machine/isa.h"
 #include "target/cpu/execute.h"
@@ -117,7 +118,9 @@ std::string facts(const Region& region, const Schedule& schedule) {
   }
   std::string stages;                    // of each value in scratch
   for (const ValueAt& v : schedule.values) stages += fmt::format("{}{}", stages.empty() ? "" : "/", v.stages);
-  return fmt::format("{};{}; {} stages; {} threads, {} a core", text(region, schedule), leaves, stages, schedule.threads, schedule.resident);
+  const bool bulk = std::any_of(schedule.values.begin(), schedule.values.end(), [](const ValueAt& v) { return v.bulk; });
+  return fmt::format("{};{}; {} stages{}; {} threads, {} a core{}{}", text(region, schedule), leaves, stages, bulk ? " in bulk" : "", schedule.threads, schedule.resident,
+                     schedule.cluster > 1 ? fmt::format(", clusters of {}", schedule.cluster) : "", schedule.blocks > 0 ? fmt::format(", {} blocks in turn", schedule.blocks) : "");
 }
 std::string facts(const Made& k) {
   return fmt::format("{}; {} blocks, {} KiB, {} registers, stack {}, spills {}", facts(k.c.region, k.c.schedule), k.source->blocks, k.source->scratch / 1024, k.code.registers,
@@ -158,7 +161,7 @@ Placed place(cuda::Device& device, const Made& k, int copies) {
 double error_of(cuda::Device& device, const Made& k, const Placed& at) {
   const Program& p = *k.c.program;
   const TensorId out = p.outputs[0];
-  device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
+  device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0], k.source->maps);
   device.synchronise();
   Array got = testing::empty_of(p, out);
   device.download(got.data, at.sets[0].back(), got.bytes());
@@ -179,7 +182,7 @@ double error_of(cuda::Device& device, const Made& k, const Placed& at) {
 
 double seconds_of(cuda::Device& device, const Made& k, const Placed& at) {
   return device.seconds(40, 15, [&](int i) {
-    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[static_cast<std::size_t>(i) % at.sets.size()]);
+    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[static_cast<std::size_t>(i) % at.sets.size()], k.source->maps);
   });
 }
 
@@ -203,7 +206,7 @@ bool run(cuda::Device& device, const Made& k, bool check, bool time) {
     timing = fmt::format("{:9.2f} us (predicted {:.1f}) {:7.1f} TFLOP/s", seconds * 1e6, k.c.predicted * 1e6, 2e-12 * multiply_adds(k.c) / seconds);
   }
   if (!check && !time) {
-    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
+    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0], k.source->maps);
     device.synchronise();
     const Cost moved = cost(*k.c.program, k.c.region, k.c.schedule, machine_named("h200"));
     timing = fmt::format("moves {} bytes, at least {}", moved.loaded + moved.stored, moved.compulsory);
@@ -252,10 +255,14 @@ void dump(cuda::Device& device, const std::vector<Kernel>& list, const std::vect
     if (!k.source) continue;
     std::ofstream(folder + "/" + k.c.name + ".cubin", std::ios::binary) << k.code.code;
     const Cost moved = cost(*k.c.program, k.c.region, k.c.schedule, machine_named("h200"));
+    std::string maps;
+    for (const cuda::TensorMap& map : k.source->maps)
+      maps += fmt::format("{}{{\"argument\": {}, \"dtype\": \"{}\", \"dims\": [{}], \"box\": [{}], \"strides\": [{}]}}", maps.empty() ? "" : ", ", map.argument, name_of(map.dtype),
+                          fmt::join(map.dims, ", "), fmt::join(map.box, ", "), fmt::join(map.strides, ", "));
     json += fmt::format("{}{{\"name\": \"{}\", \"entry\": \"{}\", \"kind\": \"{}\", \"n\": {}, \"size\": {}, \"c\": {}, \"f\": {}, \"stride\": {}, \"dtype\": \"{}\", \"blocks\": {}, "
-                        "\"threads\": {}, \"scratch\": {}, \"predicted\": {}, \"l2_bytes\": {}, \"compulsory\": {}, \"multiply_adds\": {}}}",
+                        "\"threads\": {}, \"scratch\": {}, \"predicted\": {}, \"l2_bytes\": {}, \"compulsory\": {}, \"multiply_adds\": {}, \"maps\": [{}]}}",
                         json.empty() ? "[" : ",\n ", k.c.name, k.source->name, list[i].pair ? "pair" : "matmul", list[i].n, list[i].size, list[i].c, list[i].f, list[i].stride,
-                        list[i].dtype, k.source->blocks, k.source->threads, k.source->scratch, k.c.predicted, moved.loaded + moved.stored, moved.compulsory, multiply_adds(k.c));
+                        list[i].dtype, k.source->blocks, k.source->threads, k.source->scratch, k.c.predicted, moved.loaded + moved.stored, moved.compulsory, multiply_adds(k.c), maps);
   }
   std::ofstream(folder + "/manifest.json") << json << "]\n";
   std::printf("%s: %zu kernels for %s\n", folder.c_str(), made.size(), device.arch().c_str());

@@ -31,6 +31,19 @@ def check(code, what):
         raise RuntimeError(f"{what}: CUDA error {code}")
 
 
+def described(m, tensor):
+    """What the copy engine is told of a tensor whose boxes it brings: 128 bytes, which begin on 64."""
+    space = (ctypes.c_ubyte * 192)()
+    at = (ctypes.addressof(space) + 63) // 64 * 64
+    dims, strides = (ctypes.c_uint64 * len(m["dims"]))(*m["dims"]), (ctypes.c_uint64 * len(m["strides"]))(*m["strides"])
+    box, steps = (ctypes.c_uint32 * len(m["box"]))(*m["box"]), (ctypes.c_uint32 * len(m["box"]))(*[1] * len(m["box"]))
+    kind = {"u8": 0, "i8": 0, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}[m["dtype"]]
+    check(driver.cuTensorMapEncodeTiled(ctypes.c_void_p(at), kind, len(dims), ctypes.c_void_p(tensor.data_ptr()), dims, strides, box, steps, 0, 3, 3, 0), "box")
+    held = (ctypes.c_ubyte * 128).from_address(at)
+    held.space = space
+    return held
+
+
 class Kernel:
     """One of our kernels, from machine code."""
 
@@ -44,6 +57,8 @@ class Kernel:
 
     def __call__(self, *tensors):
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+        for m in self.facts["maps"]:
+            pointers[m["argument"]] = described(m, tensors[m["argument"]])
         arguments = (ctypes.c_void_p * len(pointers))(*[ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in pointers])
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         f = self.facts

@@ -325,8 +325,13 @@ struct BlockChooser {
         tried.leaves = way;
         if (std::any_of(way.begin(), way.end(), [](const LeafAt& l) { return l.tile.size() > 0 && elements(l) > 64; })) continue;
         const int most = resident_blocks({p, r, tried, m, moved, scratch});
-        for (tried.resident = 1; tried.resident <= most; ++tried.resident)
+        for (tried.resident = 1; tried.resident <= most; ++tried.resident) {
           found.push_back({tried, block_seconds({p, r, tried, m, moved, scratch})});
+          for (Schedule& bulk : bulk_variants(p, r, tried, m, layouts)) {
+            const double seconds = block_seconds({p, r, bulk, m, moved, scratch});
+            found.push_back({std::move(bulk), seconds});
+          }
+        }
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/error.h"
+#include "target/cuda/tensor_map.h"
 
 namespace tilewright::cuda {
 
@@ -42,7 +43,7 @@ class Device {
 
   using Function = void*;
   Function load(const Compiled&, const std::string& entry, std::int64_t scratch);   // scratch: dynamic shared memory it will be given
-  void launch(Function, std::int64_t blocks, int threads, std::int64_t scratch, const std::vector<Address>& arguments);
+  void launch(Function, std::int64_t blocks, int threads, std::int64_t scratch, const std::vector<Address>& arguments, const std::vector<TensorMap>& maps = {});
   void synchronise();
   // Seconds a call of `body` takes on the GPU: `calls` of them captured into one graph, median over `repeats` replays.
   template <class Body> double seconds(int calls, int repeats, Body body) {
