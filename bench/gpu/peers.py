@@ -16,6 +16,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
@@ -127,15 +128,34 @@ def matmul_case(f, copies):
     return ours, sets, {"cuBLAS": torch.mm}, lambda a, b: a[:256].double() @ b.double()
 
 
+def attention_case(f, copies):
+    t = TYPES[f["dtype"]]
+    sets = [tuple(torch.randn(f["n"], f["size"], f["c"], device="cuda", dtype=t) for _ in range(3)) for _ in range(copies)]
+    ours = [(*s, torch.full_like(s[0], math.nan)) for s in sets]
+
+    def by(backend):
+        def call(q, k, v):
+            with sdpa_kernel([backend]):
+                return F.scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0))
+
+        return call
+
+    def some(q, k, v):  # rows of one head judge the rest
+        q, k, v = q[:1, :256].double(), k[:1].double(), v[:1].double()
+        return torch.softmax(q @ k.transpose(1, 2) / f["c"] ** 0.5, -1) @ v
+
+    return ours, sets, {"cuDNN": by(SDPBackend.CUDNN_ATTENTION), "flash": by(SDPBackend.FLASH_ATTENTION)}, some
+
+
 def measure(folder, facts):
     size = facts["compulsory"]
     copies = max(2, min(8, int(6e9 // max(size, 1))))
-    ours, theirs, calls, reference = (pair_case if facts["kind"] == "pair" else matmul_case)(facts, copies)
+    ours, theirs, calls, reference = {"pair": pair_case, "matmul": matmul_case, "attention": attention_case}[facts["kind"]](facts, copies)
     kernel = Kernel(folder, facts)
     kernel(*ours[0])
     torch.cuda.synchronize()
     want = reference(*theirs[0])
-    got = ours[0][-1][: want.shape[0]].double()
+    got = ours[0][-1][tuple(slice(0, n) for n in want.shape)].double()
     error = ((got - want).norm() / want.norm()).item()
     if not error < {"f32": 1e-5, "f16": 2e-3, "bf16": 1e-2}[facts["dtype"]]:
         raise RuntimeError(f"{facts['name']}: error {error}")

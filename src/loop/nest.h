@@ -66,6 +66,7 @@ struct Meet { int pending = 0; };
 // read, when the boxes of this iteration (of the one `kept` before it, which may be read until here) may be overwritten.
 struct Pipe {
   enum class Kind { free, full, release } kind = Kind::free;
+  int ring = -1;                        // the step of its loop; -1: boxes that stay for the whole tile, a ring of one stage
   int kept = 0;
 };
 

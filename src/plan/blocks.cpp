@@ -394,7 +394,8 @@ Schedule plain_blocks(const Program& p, const Region& r, const Machine& m, const
 }  // namespace
 
 std::vector<BlockChoice> block_choices(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
-  return BlockChooser{p, r, m, layouts}.run();
+  auto rows = fragment_choices(p, r, m, layouts);
+  return rows.empty() ? BlockChooser{p, r, m, layouts}.run() : std::move(rows);
 }
 
 Schedule choose_blocks(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {

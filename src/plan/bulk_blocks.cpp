@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "plan/block_price.h"
+#include "plan/bulk_boxes.h"
 #include "schedule/engine_box.h"
 
 namespace tilewright {
@@ -16,7 +17,20 @@ std::vector<std::int64_t> tiles_of(const Region& r, const Schedule& s) {
   return list;
 }
 
-// Blocks of a cluster follow one another along one axis: whether its tiles fall into whole clusters.
+// Extents of a transfer's box where every tile is full.
+std::vector<std::int64_t> full_box(const Region& r, const Schedule& s, const Transfer& t) {
+  std::vector<std::int64_t> v(2 * s.steps.size() + 2, 0), extent;
+  for (std::size_t i = 0; i < s.steps.size(); ++i) v[2 * i + 1] = std::min(s.steps[i].size, extent_of(r, s.steps[i]));
+  for (const Span& span : t.box) extent.push_back(span.high.at(v.data()) - span.low.at(v.data()));
+  return extent;
+}
+const ValueAt* value_of(const Schedule& s, TensorId t) {
+  const auto at = std::find_if(s.values.begin(), s.values.end(), [&](const ValueAt& value) { return value.tensor == t; });
+  return at == s.values.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
 bool in_clusters(const Region& r, Schedule& s, int cluster) {
   const auto tiles = tiles_of(r, s);
   if (tiles.empty()) return false;
@@ -26,23 +40,29 @@ bool in_clusters(const Region& r, Schedule& s, int cluster) {
   return (bands ? tiles[tiles.size() - 2] : tiles.back()) % cluster == 0;
 }
 
-// A ring is filled by one kind of copies, and everything that lies in scratch is in it.
 bool comes_in_boxes(const Program& p, const Region& r, const Schedule& s, const std::vector<DimOrder>& layouts) {
-  std::vector<std::int64_t> v(2 * s.steps.size() + 2, 0);
-  for (std::size_t i = 0; i < s.steps.size(); ++i) v[2 * i + 1] = std::min(s.steps[i].size, extent_of(r, s.steps[i]));
   std::size_t fit = 0;
   for (const Transfer& t : transfers(p, r, s)) {
-    const auto at = std::find_if(s.values.begin(), s.values.end(), [&](const ValueAt& value) { return value.tensor == t.tensor; });
-    if (t.store || at == s.values.end()) continue;
-    std::vector<std::int64_t> extent;
-    for (const Span& span : t.box) extent.push_back(span.high.at(v.data()) - span.low.at(v.data()));
-    if (at->stages < 2 || !engine_box(p, r, s, *at, t.box, extent, layouts[static_cast<std::size_t>(t.tensor)])) return false;
+    const ValueAt* at = value_of(s, t.tensor);
+    if (t.store || !at) continue;
+    const bool turn = t.depth == static_cast<int>(s.steps.size());
+    if ((at->stages < 2) == turn || !engine_box(p, r, s, *at, t.box, full_box(r, s, t), layouts[static_cast<std::size_t>(t.tensor)])) return false;
     ++fit;
   }
   return fit > 0 && fit == s.values.size();
 }
 
-}  // namespace
+std::int64_t scratch_of_boxes(const Program& p, const Region& r, const Schedule& s) {
+  std::int64_t total = 0;
+  for (const Transfer& t : transfers(p, r, s)) {
+    const ValueAt* at = value_of(s, t.tensor);
+    if (t.store || !at) continue;
+    auto bytes = static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype));
+    for (std::int64_t e : full_box(r, s, t)) bytes *= e;
+    total += at->stages * (ceil_div_i64(bytes, 1024) * 1024 + 32);
+  }
+  return total;
+}
 
 std::vector<Schedule> bulk_variants(const Program& p, const Region& r, const Schedule& s, const Machine& m, const std::vector<DimOrder>& layouts) {
   std::vector<Schedule> list;

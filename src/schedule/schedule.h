@@ -68,6 +68,9 @@ struct Schedule {
   std::int64_t band = 0;          // blocks go through the last two tiled axes in bands of so many tiles of the outer one; 0: row by row
   std::int64_t blocks = 0;        // of a GPU's grid: each takes every so many-th tile, in order; 0: a block a tile
   int cluster = 1;                // blocks that follow one another share what they read alike: each brings a part of it to all
+  // Of a GPU: groups of four warps own 64 rows of the tile each and keep whatever a turn makes of them in registers, as the fragments of
+  // their instructions: results of contractions, maps of them, statistics of rows.
+  bool fragments = false;
   std::vector<OperandAt> operands = {};   // those that are not read as they lie
 };
 

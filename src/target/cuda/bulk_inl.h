@@ -79,67 +79,58 @@ struct Bulk : Copies {
     return n;
   }
 
-  // ---- handing stages over: barriers full[stage] and free[stage] of each ring
+  // ---- handing stages over: barriers full[stage] and free[stage] of each ring; what stays for a tile is a ring of one stage
 
-  void place_pipes(const Block& nodes) {
-    for (const Node& n : nodes)
-      if (const For* f = std::get_if<For>(&n.op)) {
-        if (std::any_of(n.body.begin(), n.body.end(),
-                        [](const Node& m) { return std::holds_alternative<Pipe>(m.op); })) {
-          out.scratch = ceil_div_i64(out.scratch, 8) * 8;
-          pipes[variable_name(*f)] = out.scratch;
-          line(fmt::format("const unsigned full_{0} = shared_address(scratch + {1}), free_{0} = full_{0} + {2};",
-                           variable_name(*f), out.scratch, 8 * f->stages));
-          line(fmt::format("if (threadIdx.x == 0)"));
-          line(fmt::format(
-              "  for (int i = 0; i < {}; ++i) barrier_make(full_{} + 8 * i, 1), barrier_make(free_{} + 8 * i, {});",
-              f->stages, variable_name(*f), variable_name(*f), s.threads / 32 * s.cluster));
-          out.scratch += 16 * f->stages;
-        }
-        place_pipes(n.body);
+  std::string ring_name(int step) const { return step < 0 ? "tile" : c_name(r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(step)].axis)]); }
+
+  void place_pipes(const Block& nodes, int stages = 1) {
+    for (const Node& n : nodes) {
+      if (const Pipe* at = std::get_if<Pipe>(&n.op); at && at->kind == Pipe::Kind::free) {
+        const std::string name = ring_name(at->ring);
+        out.scratch = ceil_div_i64(out.scratch, 8) * 8;
+        pipes[name] = stages;
+        line(fmt::format("const unsigned full_{0} = shared_address(scratch + {1}), free_{0} = full_{0} + {2};", name, out.scratch, 8 * stages));
+        line("if (threadIdx.x == 0)");
+        line(fmt::format("  for (int i = 0; i < {0}; ++i) barrier_make(full_{1} + 8 * i, 1), barrier_make(free_{1} + 8 * i, {2});", stages, name, s.threads / 32 * s.cluster));
+        out.scratch += 16 * stages;
       }
+      if (const For* f = std::get_if<For>(&n.op)) place_pipes(n.body, f->stages);
+    }
   }
-  void pipe(const Pipe& at, const Node& ring) {
-    const std::string name = variable_name(std::get<For>(ring.op)), stage = "stage_" + name;
+  // `around`: the block that the pipe stands in, with its loads.
+  void pipe(const Pipe& at, const Block& around) {
+    const std::string name = ring_name(at.ring), stage = "stage_" + name;
     if (at.kind == Pipe::Kind::free && role == Role::copies) {
       std::int64_t bytes = 0;
-      for (const Node& n : ring.body)
-        if (const Load* l = std::get_if<Load>(&n.op)) bytes += stage_bytes(buffer(l->buffer));
+      for (const Node& n : around)
+        if (const Load* l = std::get_if<Load>(&n.op); l && in_bulk(buffer(l->buffer))) bytes += stage_bytes(buffer(l->buffer));
       line(fmt::format("barrier_wait(free_{0} + 8 * {1}, phase_{0} ^ 1);", name, stage));
       line(fmt::format("barrier_expect(full_{} + 8 * {}, {});", name, stage, bytes));
     } else if (at.kind == Pipe::Kind::full && role == Role::computes) {
       line(fmt::format("barrier_wait(full_{0} + 8 * {1}, phase_{0});", name, stage));
-    } else if (at.kind == Pipe::Kind::release && role == Role::computes) {
-      const For& f = std::get<For>(ring.op);
-      const std::string before =
-          at.kept ? fmt::format("({0} < {1} ? {0} + {2} : {0} - {1})", stage, at.kept, f.stages - at.kept) : stage;
-      if (at.kept) line(fmt::format("if ({} >= {})", variable(2 * f.step), at.kept * f.size));
-      release(name, before);
+    } else if (at.kind == Pipe::Kind::release) {
+      const std::int64_t stages = pipes.at(name);
+      if (role == Role::computes && at.kept) line(fmt::format("if ({} >= {}) {{", variable(2 * at.ring), at.kept * s.steps[static_cast<std::size_t>(at.ring)].size)), ++depth;
+      if (role == Role::computes) release(name, at.kept ? earlier(stage, at.kept, stages) : stage);
+      if (role == Role::computes && at.kept) close(1);
+      line(stages == 1 ? fmt::format("phase_{} ^= 1;", name) : fmt::format("if (++stage_{0} == {1}) stage_{0} = 0, phase_{0} ^= 1;", name, stages));
     }
   }
+  static std::string earlier(const std::string& stage, int by, std::int64_t stages) { return fmt::format("({0} < {1} ? {0} + {2} : {0} - {1})", stage, by, stages - by); }
   void release(const std::string& name, const std::string& stage) {
-    if (s.cluster > 1)
-      line(fmt::format("if (threadIdx.x % 32 < {}) barrier_arrive_in(free_{} + 8 * {}, threadIdx.x % 32);", s.cluster,
-                       name, stage));
-    else
-      line(fmt::format("if (threadIdx.x % 32 == 0) barrier_arrive(free_{} + 8 * {});", name, stage));
+    if (s.cluster > 1) line(fmt::format("if (threadIdx.x % 32 < {}) barrier_arrive_in(free_{} + 8 * {}, threadIdx.x % 32);", s.cluster, name, stage));
+    else line(fmt::format("if (threadIdx.x % 32 == 0) barrier_arrive(free_{} + 8 * {});", name, stage));
   }
   // Behind a ring's loop nothing is read any more: the stages that were kept are free too.
-  void release_kept(const Node& node, const For& f) {
-    for (const Node& n : node.body)
+  void release_kept(const Node& ring) {
+    for (const Node& n : ring.body)
       if (const Pipe* at = std::get_if<Pipe>(&n.op); at && at->kind == Pipe::Kind::release)
-        for (int k = at->kept; k > 0; --k) {
-          const std::string stage = "stage_" + variable_name(f);
-          release(variable_name(f), fmt::format("({0} < {1} ? {0} + {2} : {0} - {1})", stage, k, f.stages - k));
-        }
+        for (int k = at->kept; k > 0; --k) release(ring_name(at->ring), earlier("stage_" + ring_name(at->ring), k, pipes.at(ring_name(at->ring))));
   }
   // Declares where a role is in each ring; a ring goes on across tiles.
   void begin_pipes() {
-    for (const auto& [name, offset] : pipes) line(fmt::format("unsigned stage_{0} = 0, phase_{0} = 0;", name));
-  }
-  void next_stage(const For& f) {
-    line(fmt::format("if (++stage_{0} == {1}) stage_{0} = 0, phase_{0} ^= 1;", variable_name(f), f.stages));
+    for (const auto& [name, stages] : pipes) line(fmt::format("{0}unsigned stage_{1} = 0; unsigned phase_{1} = 0;", stages == 1 ? "const " : "", name));
   }
 };
 
-} // namespace tilewright::cuda
+}  // namespace tilewright::cuda

@@ -1,13 +1,13 @@
 #include "target/cuda/source.h"
 
-#include "target/cuda/tensor_leaf_inl.h"
+#include "target/cuda/fragment_leaf_inl.h"
 
 namespace tilewright::cuda {
 
 namespace {
 
 // The nest's own order: loads, meetings, loops, and a leaf for each group of computes.
-struct NestText : TensorLeaf {
+struct NestText : FragmentLeaf {
   // ---- streamed reductions: init, accumulate and finish stand at three places
 
   void init(StatementId id, const Points& points) {
@@ -39,11 +39,11 @@ struct NestText : TensorLeaf {
     std::vector<StatementId> begun;
     for (std::size_t n = 0; n < nodes.size() && why.empty(); ++n) {
       if (role == Role::copies) {
-        copying(nodes[n], ring);
+        copying(nodes[n], nodes);
       } else if (const Load* l = std::get_if<Load>(&nodes[n].op)) {
         if (l->ahead == 0 && !in_bulk(buffer(l->buffer))) load(buffer(l->buffer));
       } else if (const Pipe* at = std::get_if<Pipe>(&nodes[n].op)) {
-        pipe(*at, *ring);
+        pipe(*at, nodes);
       } else if (const Meet* meet = std::get_if<Meet>(&nodes[n].op)) {
         const bool head = ring && n == 0;
         if (head) line(fmt::format("copies_arrive<{}>();", meet->pending));
@@ -60,22 +60,23 @@ struct NestText : TensorLeaf {
         }
         begun.clear();
       } else if (const Init* i = std::get_if<Init>(&nodes[n].op)) {
-        begin(nodes, n, i->buffer, begun);
+        if (s.fragments) begin_fragment(nodes, n, i->buffer);
+        else begin(nodes, n, i->buffer, begun);
       } else if (const Compute* c = std::get_if<Compute>(&nodes[n].op)) {
-        compute(nodes, n, *c);
+        if (s.fragments) fragment_compute(*c);
+        else compute(nodes, n, *c);
       }
     }
   }
 
   // What copying warps do: the loops, and their part of the rings.
-  void copying(const Node& n, const Node* ring) {
+  void copying(const Node& n, const Block& around) {
     if (const For* f = std::get_if<For>(&n.op)) return loop(n, *f);
-    if (const Pipe* at = std::get_if<Pipe>(&n.op)) return pipe(*at, *ring);
-    if (const Load* l = std::get_if<Load>(&n.op)) {
-      if (!in_bulk(buffer(l->buffer))) return;
-      const std::string name = variable_name(std::get<For>(ring->op));
-      bulk_load(buffer(l->buffer), fmt::format("full_{0} + 8 * stage_{0}", name));
-    }
+    if (const Pipe* at = std::get_if<Pipe>(&n.op)) return pipe(*at, around);
+    const Load* l = std::get_if<Load>(&n.op);
+    if (!l || !in_bulk(buffer(l->buffer))) return;
+    const auto before = std::find_if(around.begin(), around.end(), [](const Node& m) { return std::holds_alternative<Pipe>(m.op); });
+    bulk_load(buffer(l->buffer), fmt::format("full_{0} + 8 * stage_{0}", ring_name(std::get<Pipe>(before->op).ring)));
   }
 
   bool grouped() const { return std::any_of(s.leaves.begin(), s.leaves.end(), [](const LeafAt& l) { return l.group; }); }
@@ -131,12 +132,11 @@ struct NestText : TensorLeaf {
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
     if (f.stages > 1) at_stage(ring_of(node), "stage_" + variable_name(f));
     block(node.body, f.stages > 1 ? &node : nullptr);
-    if (piped) next_stage(f);
-    else if (f.stages > 1) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
+    if (f.stages > 1 && !piped) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
     close(1);
     if (piped && role == Role::computes) {
       if (grouped()) line("group_wait<0>();");
-      release_kept(node, f);
+      release_kept(node);
     }
   }
 
@@ -259,7 +259,11 @@ struct NestText : TensorLeaf {
 }  // namespace
 
 Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& nest, const std::vector<DimOrder>& layouts) {
-  NestText text{{{{{{{p, r, s, nest, layouts, {}}}}}}}};
+  // A stream's statements are those of the program that it brings along.
+  const Program& own = program_of(p, nest);
+  std::vector<DimOrder> all = layouts;
+  for (std::size_t t = all.size(); t < own.tensors.size(); ++t) all.push_back(row_major(own.tensors[t].dims.size()));
+  NestText text{{{{{{{{own, region_of(r, nest), s, nest, all, {}}}}}}}}};
   return text.run();
 }
 
