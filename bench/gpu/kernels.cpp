@@ -7,6 +7,8 @@
 //   bench_gpu sources DIR [FILTER]          without a GPU: what is compiled, and what the compiler says
 #include <fstream>
 
+#include <fmt/ranges.h>
+
 #include "gpu/made.h"
 
 namespace {
@@ -14,25 +16,35 @@ namespace {
 using namespace tilewright;
 using namespace tilewright::bench;
 
-// A pair (depthwise 3 x 3, pointwise) or a matmul, as peers.py will make it too.
+// A pair (depthwise 3 x 3, pointwise), a matmul or attention, as peers.py will make it too.
 struct Kernel {
-  bool pair = true;
-  int n = 1, size = 1, c = 1, f = 1, stride = 1;     // a matmul is n x size x c
+  enum class What { matmul, pair, attention } what = What::pair;
+  int n = 1, size = 1, c = 1, f = 1, stride = 1;     // a matmul is n x size x c; attention n heads, size queries and keys, head dim c
   const char* dtype = "f16";
   bool small = false;
   std::string name() const {
-    return pair ? fmt::format("pair_{0}x{0}x{1}_{2}{3}_n{4}_{5}", size, c, f, stride == 1 ? "" : "_s2", n, dtype) : fmt::format("matmul_{}x{}x{}_{}", n, size, c, dtype);
+    return what == What::pair     ? fmt::format("pair_{0}x{0}x{1}_{2}{3}_n{4}_{5}", size, c, f, stride == 1 ? "" : "_s2", n, dtype)
+           : what == What::matmul ? fmt::format("matmul_{}x{}x{}_{}", n, size, c, dtype)
+                                  : fmt::format("attention_h{}_{}_d{}_{}", n, size, c, dtype);
   }
-  std::string text() const { return pair ? testing::depthwise_pointwise(n, size, c, f, stride, dtype) : testing::matmul(n, size, c, dtype); }
+  std::string text() const {
+    return what == What::pair     ? testing::depthwise_pointwise(n, size, c, f, stride, dtype)
+           : what == What::matmul ? testing::matmul(n, size, c, dtype)
+                                  : testing::attention(n, size, size, c, dtype);
+  }
+  const char* kind() const { return what == What::pair ? "pair" : what == What::matmul ? "matmul" : "attention"; }
 };
 
 const std::vector<Kernel> measured = {
-    {true, 2, 13, 40, 48, 1, "f16", true},   {true, 1, 9, 20, 24, 1, "f32", true},      {true, 1, 16, 32, 48, 2, "bf16", true}, {true, 1, 14, 512, 512, 1, "f16", true},
-    {false, 150, 96, 100, 1, 1, "f16", true},   {false, 256, 192, 200, 1, 1, "f16", true},    {false, 96, 72, 50, 1, 1, "f32", true},    {true, 32, 112, 32, 64, 1, "f16"},
-    {true, 32, 56, 128, 128, 1, "f16"},      {true, 32, 28, 256, 256, 1, "f16"},        {true, 32, 14, 512, 512, 1, "f16"},     {true, 32, 7, 1024, 1024, 1, "f16"},
-    {true, 1, 112, 32, 64, 1, "f16"},        {true, 1, 56, 128, 128, 1, "f16"},         {true, 1, 28, 256, 256, 1, "f16"},      {true, 1, 7, 1024, 1024, 1, "f16"},
-    {true, 1, 56, 128, 128, 1, "f32"},       {true, 32, 56, 128, 128, 1, "f32"},        {true, 1, 14, 512, 512, 1, "f32"},      {false, 4096, 4096, 4096, 1, 1, "f16"},
-    {false, 8192, 8192, 8192, 1, 1, "f16"},     {false, 1024, 1024, 1024, 1, 1, "f32"},       {false, 4096, 4096, 4096, 1, 1, "f32"},
+ {Kernel::What::pair, 2, 13, 40, 48, 1, "f16", true}, {Kernel::What::pair, 1, 9, 20, 24, 1, "f32", true}, {Kernel::What::pair, 1, 16, 32, 48, 2, "bf16", true}, {Kernel::What::pair, 1, 14, 512, 512, 1, "f16", true},
+ {Kernel::What::matmul, 150, 96, 100, 1, 1, "f16", true}, {Kernel::What::matmul, 256, 192, 200, 1, 1, "f16", true}, {Kernel::What::matmul, 96, 72, 50, 1, 1, "f32", true}, {Kernel::What::pair, 32, 112, 32, 64, 1, "f16"},
+ {Kernel::What::pair, 32, 56, 128, 128, 1, "f16"}, {Kernel::What::pair, 32, 28, 256, 256, 1, "f16"}, {Kernel::What::pair, 32, 14, 512, 512, 1, "f16"}, {Kernel::What::pair, 32, 7, 1024, 1024, 1, "f16"},
+ {Kernel::What::pair, 1, 112, 32, 64, 1, "f16"}, {Kernel::What::pair, 1, 56, 128, 128, 1, "f16"}, {Kernel::What::pair, 1, 28, 256, 256, 1, "f16"}, {Kernel::What::pair, 1, 7, 1024, 1024, 1, "f16"},
+ {Kernel::What::pair, 1, 56, 128, 128, 1, "f32"}, {Kernel::What::pair, 32, 56, 128, 128, 1, "f32"}, {Kernel::What::pair, 1, 14, 512, 512, 1, "f32"}, {Kernel::What::matmul, 4096, 4096, 4096, 1, 1, "f16"},
+ {Kernel::What::matmul, 8192, 8192, 8192, 1, 1, "f16"}, {Kernel::What::matmul, 1024, 1024, 1024, 1, 1, "f32"}, {Kernel::What::matmul, 4096, 4096, 4096, 1, 1, "f32"},
+    {Kernel::What::attention, 2, 256, 64, 1, 1, "f16", true}, {Kernel::What::attention, 1, 320, 128, 1, 1, "bf16", true},
+    {Kernel::What::attention, 512, 1024, 64, 1, 1, "bf16"}, {Kernel::What::attention, 128, 4096, 64, 1, 1, "bf16"}, {Kernel::What::attention, 32, 16384, 64, 1, 1, "bf16"},
+    {Kernel::What::attention, 256, 1024, 128, 1, 1, "bf16"}, {Kernel::What::attention, 64, 4096, 128, 1, 1, "bf16"}, {Kernel::What::attention, 16, 16384, 128, 1, 1, "bf16"},
 };
 
 double multiply_adds(const GpuCase& c) {
@@ -67,7 +79,7 @@ bool run(cuda::Device& device, const Made& k, bool check, bool time) {
     timing = fmt::format("{:9.2f} us (predicted {:.1f}) {:7.1f} TFLOP/s", seconds * 1e6, k.c.predicted * 1e6, 2e-12 * multiply_adds(k.c) / seconds);
   }
   if (!check && !time) {
-    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
+    device.launch(launch_of(k, at), at.sets[0]);
     device.synchronise();
     const Cost moved = cost(*k.c.program, k.c.region, k.c.schedule, machine_named("h200"));
     timing = fmt::format("moves {} bytes, at least {}", moved.loaded + moved.stored, moved.compulsory);
@@ -116,10 +128,14 @@ void dump(cuda::Device& device, const std::vector<Kernel>& list, const std::vect
     if (!k.source) continue;
     std::ofstream(folder + "/" + k.c.name + ".cubin", std::ios::binary) << k.code.code;
     const Cost moved = cost(*k.c.program, k.c.region, k.c.schedule, machine_named("h200"));
+    std::string maps;
+    for (const cuda::TensorMap& map : k.source->maps)
+      maps += fmt::format("{}{{\"argument\": {}, \"dtype\": \"{}\", \"dims\": [{}], \"box\": [{}], \"strides\": [{}]}}", maps.empty() ? "" : ", ", map.argument, name_of(map.dtype),
+                          fmt::join(map.dims, ", "), fmt::join(map.box, ", "), fmt::join(map.strides, ", "));
     json += fmt::format("{}{{\"name\": \"{}\", \"entry\": \"{}\", \"kind\": \"{}\", \"n\": {}, \"size\": {}, \"c\": {}, \"f\": {}, \"stride\": {}, \"dtype\": \"{}\", \"blocks\": {}, "
-                        "\"threads\": {}, \"scratch\": {}, \"predicted\": {}, \"l2_bytes\": {}, \"compulsory\": {}, \"multiply_adds\": {}}}",
-                        json.empty() ? "[" : ",\n ", k.c.name, k.source->name, list[i].pair ? "pair" : "matmul", list[i].n, list[i].size, list[i].c, list[i].f, list[i].stride,
-                        list[i].dtype, k.source->blocks, k.source->threads, k.source->scratch, k.c.predicted, moved.loaded + moved.stored, moved.compulsory, multiply_adds(k.c));
+                        "\"threads\": {}, \"scratch\": {}, \"predicted\": {}, \"l2_bytes\": {}, \"compulsory\": {}, \"multiply_adds\": {}, \"maps\": [{}]}}",
+                        json.empty() ? "[" : ",\n ", k.c.name, k.source->name, list[i].kind(), list[i].n, list[i].size, list[i].c, list[i].f, list[i].stride,
+                        list[i].dtype, k.source->blocks, k.source->threads, k.source->scratch, k.c.predicted, moved.loaded + moved.stored, moved.compulsory, multiply_adds(k.c), maps);
   }
   std::ofstream(folder + "/manifest.json") << json << "]\n";
   std::printf("%s: %zu kernels for %s\n", folder.c_str(), made.size(), device.arch().c_str());

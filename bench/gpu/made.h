@@ -63,7 +63,9 @@ inline std::string facts(const Region& region, const Schedule& schedule) {
   }
   std::string stages;                    // of each value in scratch
   for (const ValueAt& v : schedule.values) stages += fmt::format("{}{}", stages.empty() ? "" : "/", v.stages);
-  return fmt::format("{};{}; {} stages; {} threads, {} a core", text(region, schedule), leaves, stages, schedule.threads, schedule.resident);
+  const bool bulk = std::any_of(schedule.values.begin(), schedule.values.end(), [](const ValueAt& v) { return v.bulk; });
+  return fmt::format("{};{}; {} stages{}; {} threads, {} a core{}{}", text(region, schedule), leaves, stages, bulk ? " in bulk" : "", schedule.threads, schedule.resident,
+                     schedule.cluster > 1 ? fmt::format(", clusters of {}", schedule.cluster) : "", schedule.blocks > 0 ? fmt::format(", {} blocks in turn", schedule.blocks) : "");
 }
 inline std::string facts(const Made& k) {
   return fmt::format("{}; {} blocks, {} KiB, {} registers, stack {}, spills {}", facts(k.c.region, k.c.schedule), k.source->blocks, k.source->scratch / 1024, k.code.registers,
@@ -97,10 +99,12 @@ inline Placed place(cuda::Device& device, const Made& k, int copies) {
   return out;
 }
 
+inline cuda::Launch launch_of(const Made& k, const Placed& at) { return {at.function, k.source->blocks, k.source->threads, k.source->scratch, false, k.source->maps}; }
+
 // The largest difference of an output to the CPU target, as norm over norm.
 inline double error_of(cuda::Device& device, const Made& k, const Placed& at) {
   const Program& p = *k.c.program;
-  device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[0]);
+  device.launch(launch_of(k, at), at.sets[0]);
   device.synchronise();
   PlannedKernel planned;
   planned.name = k.c.name, planned.region = k.c.region, planned.schedule = k.c.schedule;
@@ -121,7 +125,7 @@ inline double error_of(cuda::Device& device, const Made& k, const Placed& at) {
 
 inline double seconds_of(cuda::Device& device, const Made& k, const Placed& at) {
   return device.seconds(40, 15, [&](int i) {
-    device.launch(at.function, k.source->blocks, k.source->threads, k.source->scratch, at.sets[static_cast<std::size_t>(i) % at.sets.size()]);
+    device.launch(launch_of(k, at), at.sets[static_cast<std::size_t>(i) % at.sets.size()]);
   });
 }
 

@@ -16,6 +16,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
@@ -31,6 +32,19 @@ def check(code, what):
         raise RuntimeError(f"{what}: CUDA error {code}")
 
 
+def described(m, tensor):
+    """What the copy engine is told of a tensor whose boxes it brings: 128 bytes, which begin on 64."""
+    space = (ctypes.c_ubyte * 192)()
+    at = (ctypes.addressof(space) + 63) // 64 * 64
+    dims, strides = (ctypes.c_uint64 * len(m["dims"]))(*m["dims"]), (ctypes.c_uint64 * len(m["strides"]))(*m["strides"])
+    box, steps = (ctypes.c_uint32 * len(m["box"]))(*m["box"]), (ctypes.c_uint32 * len(m["box"]))(*[1] * len(m["box"]))
+    kind = {"u8": 0, "i8": 0, "i32": 3, "f16": 6, "f32": 7, "bf16": 9}[m["dtype"]]
+    check(driver.cuTensorMapEncodeTiled(ctypes.c_void_p(at), kind, len(dims), ctypes.c_void_p(tensor.data_ptr()), dims, strides, box, steps, 0, 3, 3, 0), "box")
+    held = (ctypes.c_ubyte * 128).from_address(at)
+    held.space = space
+    return held
+
+
 class Kernel:
     """One of our kernels, from machine code."""
 
@@ -44,6 +58,8 @@ class Kernel:
 
     def __call__(self, *tensors):
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in tensors]
+        for m in self.facts["maps"]:
+            pointers[m["argument"]] = described(m, tensors[m["argument"]])
         arguments = (ctypes.c_void_p * len(pointers))(*[ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in pointers])
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         f = self.facts
@@ -112,15 +128,34 @@ def matmul_case(f, copies):
     return ours, sets, {"cuBLAS": torch.mm}, lambda a, b: a[:256].double() @ b.double()
 
 
+def attention_case(f, copies):
+    t = TYPES[f["dtype"]]
+    sets = [tuple(torch.randn(f["n"], f["size"], f["c"], device="cuda", dtype=t) for _ in range(3)) for _ in range(copies)]
+    ours = [(*s, torch.full_like(s[0], math.nan)) for s in sets]
+
+    def by(backend):
+        def call(q, k, v):
+            with sdpa_kernel([backend]):
+                return F.scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0))
+
+        return call
+
+    def some(q, k, v):  # rows of one head judge the rest
+        q, k, v = q[:1, :256].double(), k[:1].double(), v[:1].double()
+        return torch.softmax(q @ k.transpose(1, 2) / f["c"] ** 0.5, -1) @ v
+
+    return ours, sets, {"cuDNN": by(SDPBackend.CUDNN_ATTENTION), "flash": by(SDPBackend.FLASH_ATTENTION)}, some
+
+
 def measure(folder, facts):
     size = facts["compulsory"]
     copies = max(2, min(8, int(6e9 // max(size, 1))))
-    ours, theirs, calls, reference = (pair_case if facts["kind"] == "pair" else matmul_case)(facts, copies)
+    ours, theirs, calls, reference = {"pair": pair_case, "matmul": matmul_case, "attention": attention_case}[facts["kind"]](facts, copies)
     kernel = Kernel(folder, facts)
     kernel(*ours[0])
     torch.cuda.synchronize()
     want = reference(*theirs[0])
-    got = ours[0][-1][: want.shape[0]].double()
+    got = ours[0][-1][tuple(slice(0, n) for n in want.shape)].double()
     error = ((got - want).norm() / want.norm()).item()
     if not error < {"f32": 1e-5, "f16": 2e-3, "bf16": 1e-2}[facts["dtype"]]:
         raise RuntimeError(f"{facts['name']}: error {error}")

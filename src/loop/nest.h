@@ -69,11 +69,18 @@ struct Call { StatementId node = -1; };                                         
 // The threads of a block meet: what they wrote to scratch before it is there behind it. In a ring, all but the copies of the last
 // `pending` iterations have arrived.
 struct Meet { int pending = 0; };
+// In a ring that warps of their own fill. They: until a stage is free. The others: until its boxes are there; and behind their last
+// read, when the boxes of this iteration (of the one `kept` before it, which may be read until here) may be overwritten.
+struct Pipe {
+  enum class Kind { free, full, release } kind = Kind::free;
+  int ring = -1;                        // the step of its loop; -1: boxes that stay for the whole tile, a ring of one stage
+  int kept = 0;
+};
 
 struct Node;
 using Block = std::vector<Node>;
 struct Node {
-  std::variant<For, Load, Store, Init, Compute, Call, Meet> op;
+  std::variant<For, Load, Store, Init, Compute, Call, Meet, Pipe> op;
   Block body;                           // of a For
 };
 
@@ -93,7 +100,8 @@ inline const Region& region_of(const Region& planned, const Nest& n) { return n.
 
 Nest expand(const Program&, const Region&, const Schedule&, std::string name);      // fixed sizes only
 // Adds the barriers that buffers in scratch need, and rings: a loop whose operands have several stages issues the copies of a later
-// iteration at its head, into the stage that the last iteration has left. Read in sequence it is the nest again.
+// iteration at its head, into the stage that the last iteration has left; or, where they are brought in bulk, warps of their own
+// issue them, and stages are handed over. Read in sequence it is the nest again.
 Nest specialise(const Program&, const Nest&);
 std::string print(const Program&, const Region&, const Schedule&, const Nest&);
 

@@ -58,7 +58,7 @@ struct Printer {
                                 f->kind == For::Kind::grid ? "grid" : f->kind == For::Kind::walk ? "walk" : "seq", f->stages > 1 ? fmt::format(", ring of {}", f->stages) : "", turns(*f)));
         block(n.body, depth + 1);
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
-        line(depth, "load " + box(buffer(l->buffer)) + (buffer(l->buffer).at ? " -> scratch" : "") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : "") + gathered(buffer(l->buffer)));
+        line(depth, "load " + box(buffer(l->buffer)) + (!buffer(l->buffer).at ? "" : buffer(l->buffer).at->bulk ? " -> scratch, in bulk" : " -> scratch") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : "") + gathered(buffer(l->buffer)));
       } else if (const Store* st = std::get_if<Store>(&n.op)) {
         line(depth, fmt::format("store {} : {}", box(buffer(st->buffer)), name_of(p.tensor(buffer(st->buffer).tensor).dtype)));
       } else if (const Init* i = std::get_if<Init>(&n.op)) {
@@ -69,6 +69,12 @@ struct Printer {
       } else if (std::holds_alternative<Meet>(n.op)) {
         const int pending = std::get<Meet>(n.op).pending;
         line(depth, pending ? fmt::format("barrier, copies of {} may be under way", pending) : "barrier");
+      } else if (const Pipe* pipe = std::get_if<Pipe>(&n.op)) {
+        const std::string place = pipe->ring < 0 ? "the place of the tile" : "a stage of " + r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(pipe->ring)].axis)];
+        line(depth, pipe->kind == Pipe::Kind::free   ? fmt::format("copying warps wait until {} is free", place)
+                    : pipe->kind == Pipe::Kind::full ? "computing warps wait for its boxes"
+                    : pipe->kept                     ? fmt::format("what was read {} iteration before is free", pipe->kept)
+                                                     : "it is free");
       } else {
         line(depth, "call " + std::get<Opaque>(p.nodes[static_cast<std::size_t>(std::get<Call>(n.op).node)]).op);
       }

@@ -55,6 +55,7 @@ struct Orderer {
     For loop = std::get<For>(n.op);
     int kept = 0;
     for (BufferId b : list) loop.stages = std::max(loop.stages, place(b)->stages), kept = std::max(kept, place(b)->kept);
+    if (place(list[0])->bulk) return piped(n, loop, list, kept);
     const int ahead = loop.stages - 1 - kept;
     TW_ASSERT(ahead > 0);
     Block rest, body;
@@ -69,12 +70,41 @@ struct Orderer {
     return {loop, std::move(body)};
   }
 
+  // The same with warps of their own for the copies: they and the others hand stages to one another.
+  Node piped(const Node& n, const For& loop, const std::vector<BufferId>& list, int kept) {
+    Block rest, body;
+    body.push_back({Pipe{Pipe::Kind::free, loop.step}, {}});
+    for (BufferId b : list) body.push_back({Load{b}, {}});
+    body.push_back({Pipe{Pipe::Kind::full, loop.step}, {}});
+    for (const Node& inner : n.body)
+      if (const Load* l = std::get_if<Load>(&inner.op); !l || !std::count(list.begin(), list.end(), l->buffer)) rest.push_back(inner);
+    Block inside = block(rest);
+    body.insert(body.end(), inside.begin(), inside.end());
+    body.push_back({Pipe{Pipe::Kind::release, loop.step, kept}, {}});
+    return {loop, std::move(body)};
+  }
+
+  // Boxes in bulk that stay for the whole tile: the same, once a tile.
+  std::vector<BufferId> staying(const Block& nodes) const {
+    std::vector<BufferId> list;
+    for (const Node& n : nodes)
+      if (const Load* l = std::get_if<Load>(&n.op); l && shared(l->buffer) && place(l->buffer)->bulk && place(l->buffer)->stages == 1) list.push_back(l->buffer);
+    return list;
+  }
+
   Block block(const Block& nodes) {
     Block out;
+    const auto stay = staying(nodes);
+    if (!stay.empty()) {
+      out.push_back({Pipe{Pipe::Kind::free}, {}});
+      for (BufferId b : stay) out.push_back({Load{b}, {}});
+      out.push_back({Pipe{Pipe::Kind::full}, {}});
+    }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = nodes[i];
+      if (const Load* l = std::get_if<Load>(&n.op); l && std::count(stay.begin(), stay.end(), l->buffer)) continue;
       if (const auto list = std::holds_alternative<For>(n.op) ? ring(n) : std::vector<BufferId>{}; !list.empty()) {
-        before(out, {}, {list.begin(), list.end()});         // an earlier run of the loop may still read
+        if (!place(list[0])->bulk) before(out, {}, {list.begin(), list.end()});      // an earlier run of the loop may still read
         out.push_back(ringed(n, list));
         continue;
       }
@@ -102,6 +132,7 @@ struct Orderer {
       read.insert(reads.begin(), reads.end());
       out.insert(out.end(), nodes.begin() + static_cast<std::ptrdiff_t>(first), nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
+    if (!stay.empty()) out.push_back({Pipe{Pipe::Kind::release}, {}});
     return out;
   }
 };

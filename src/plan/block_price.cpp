@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/engine_box.h"
+
 namespace tilewright {
 
 namespace {
@@ -137,10 +139,39 @@ struct Pricer {
       if (step.how == AxisStep::How::stream) n *= static_cast<double>(ceil_div_i64(b.r.axes[static_cast<std::size_t>(step.axis)].constant(), step.size));
     return n;
   }
+  bool bulk() const {
+    return std::any_of(b.s.values.begin(), b.s.values.end(), [](const ValueAt& v) { return v.bulk; });
+  }
+  // Bytes that a block's share of the L2's work is: of what the blocks of a cluster read alike each asks for a part.
+  double fetched(double loaded) const {
+    if (b.s.cluster < 2) return loaded;
+    const int along = cluster_step(b.s);
+    double alike = 0, all = 0;
+    const auto moves = transfers(b.p, b.r, b.s);
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+      if (moves[i].store) continue;
+      const auto bytes = static_cast<double>(b.cost.moved[i].bytes);
+      all += bytes;
+      bool same = true;
+      for (const Span& span : moves[i].box)
+        for (const auto& term : span.low.terms) same &= term.first / 2 != along;
+      if (same) alike += bytes;
+    }
+    return all > 0 ? loaded * (1 - alike / all * (1 - 1.0 / b.s.cluster)) : loaded;
+  }
   int stages() const {
     int n = 1;
     for (const ValueAt& v : b.s.values) n = std::max(n, v.stages);
     return n;
+  }
+
+  // Copies go on while results are stored: a block's tiles follow one another at the rate of the slowest of its parts.
+  double in_bulk(const Work& all, double beside, double chain, double coming) const {
+    const double tile = std::pow(std::pow(beside + chain, 4) + std::pow(all.copy, 4), 0.25);
+    const double turns = b.s.blocks > 0 ? std::ceil(blocks / static_cast<double>(b.s.blocks)) : std::ceil(blocks / cores);
+    const double dram = static_cast<double>(b.cost.compulsory) / bytes_per_second(b.m, level_of(b.m, LevelRole::memory));
+    const double body = turns * (tile + coming / stages() + (b.s.blocks > 0 ? 0 : coming));
+    return std::max(body, dram) + 0.1 * std::min(body, dram) + coming + b.m.launch.step;
   }
 
   double seconds() const {
@@ -157,13 +188,14 @@ struct Pricer {
     const auto cache = find(b.m, LevelRole::cache);
     const LevelId near = cache ? *cache : level_of(b.m, LevelRole::memory), far = level_of(b.m, LevelRole::memory);
     const double loaded = static_cast<double>(b.cost.loaded) / blocks, stored = static_cast<double>(b.cost.stored) / blocks;
-    all.copy = (loaded + stored) / (bytes_per_second(b.m, near) / cores);
-    const double own = ((iterations() * seen.iteration + seen.block) * b.s.threads + loaded / 16 * seen.load + stored / 16 * seen.store) / slots();
+    all.copy = (fetched(loaded) + stored) / (bytes_per_second(b.m, near) / cores);
+    const double own = ((iterations() * seen.iteration + seen.block) * b.s.threads + (bulk() ? 0 : loaded / 16 * seen.load) + stored / 16 * seen.store) / slots();
     all.issue += own, chain += own / filled(b.s.threads / 32.0);
     const double one = loaded / iterations() / bytes_per_second(b.m, near, Direction::down, 1);   // an iteration's copies
     const double coming = seen.copy * b.m.latency.copy + one;
     const double wait = stages() == 1 ? coming : std::max(0.0, coming / (stages() - 1) - chain / iterations() - step);
     double alone = chain + iterations() * (step + wait);
+    if (bulk()) return in_bulk(all, beside, chain, coming);
     alone = (stages() == 1 ? beside + alone : std::max(beside, alone) + 0.1 * iterations() * coming / (stages() - 1)) + one;
     // The pipes of a core and the chain of a block get in each other's way: they add as squares.
     auto round = [&](double n) {

@@ -23,6 +23,12 @@ struct BlockPlan {
 double block_seconds(const BlockPlan&);
 int resident_blocks(const BlockPlan&);   // that fit a core at most, by scratch, threads and the registers that the leaves need
 
+// The same schedule with its operands brought in bulk by warps of their own, by blocks that take several tiles, alone and in clusters.
+std::vector<Schedule> bulk_variants(const Program&, const Region&, const Schedule&, const Machine&, const std::vector<DimOrder>& layouts);
+
+// Schedules of a region that keep rows in registers along a stream, the fastest by prediction first; none where that is not what it is.
+std::vector<BlockChoice> fragment_choices(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
+
 // The tensor unit whose instruction one warp issues, with operands in registers; none where the machine has none for the type.
 std::optional<UnitId> warp_unit(const Machine&, DType);
 // The one whose instruction four warps issue together, with operands in scratch.

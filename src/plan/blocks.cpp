@@ -195,8 +195,13 @@ struct BlockChooser : BlockShape {
         tried.leaves = way;
         if (std::any_of(way.begin(), way.end(), [](const LeafAt& l) { return l.tile.size() > 0 && elements(l) > 64; })) continue;
         const int most = resident_blocks({p, r, tried, m, facts, moved, scratch});
-        for (tried.resident = most; tried.resident > 0; tried.resident = tried.resident > 4 ? tried.resident / 2 : tried.resident - 1)
+        for (tried.resident = most; tried.resident > 0; tried.resident = tried.resident > 4 ? tried.resident / 2 : tried.resident - 1) {
           found.push_back({tried, block_seconds({p, r, tried, m, facts, moved, scratch})});
+          for (Schedule& bulk : bulk_variants(p, r, tried, m, layouts)) {
+            const double seconds = block_seconds({p, r, bulk, m, facts, moved, scratch});
+            found.push_back({std::move(bulk), seconds});
+          }
+        }
       }
     }
   }
@@ -224,7 +229,8 @@ struct BlockChooser : BlockShape {
 }  // namespace
 
 std::vector<BlockChoice> block_choices(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
-  auto list = BlockChooser{{p, r, m, layouts}}.run();
+  auto list = fragment_choices(p, r, m, layouts);
+  if (list.empty()) list = BlockChooser{{p, r, m, layouts}}.run();
   return list.empty() ? plain_blocks(p, r, m, layouts) : list;
 }
 

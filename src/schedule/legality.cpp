@@ -121,7 +121,7 @@ std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule&
           plain_axis(r.image[i][static_cast<std::size_t>(st.reduced[0])]) == s.steps[static_cast<std::size_t>(loop)].axis)
         list.push_back({Rule::not_streamed, 0, 0, fmt::format("the winner of {} is not kept between turns", p.tensor(st.out).name)});
     if (streams > 1) list.push_back({Rule::two_streams, 1, streams, name});
-    if (m.target != Target::cpu) list.push_back({Rule::not_streamed, 0, 0, fmt::format("sums follow their statistics along {}, which only kernels for a CPU do", name)});
+    if (m.target != Target::cpu && !s.fragments) list.push_back({Rule::not_streamed, 0, 0, fmt::format("sums follow their statistics along {}, which only kernels for a CPU and those that keep rows in registers do", name)});
   }
   if (list.empty()) check_stores(p, r, s, list);
   return list;

@@ -26,7 +26,7 @@ struct AxisStep {
 // where it lies, and a result lives wherever the target likes. `pad`: elements between rows, against bank conflicts; or `swizzled`:
 // rows of 128 bytes whose pieces of 16 bytes are exchanged by the row's number, a longer row in panels. `stages`: how many boxes of a
 // streamed operand are there at once, so that the next ones are on their way while one is read; each is read for `kept` iterations
-// more than its own.
+// more than its own. `bulk`: the copy engine brings whole boxes, on behalf of four warps beside those that compute.
 struct ValueAt {
   TensorId tensor = -1;
   LevelRole level = LevelRole::scratch;
@@ -34,6 +34,7 @@ struct ValueAt {
   std::int64_t pad = 0;
   bool swizzled = false;
   int stages = 1, kept = 0;
+  bool bulk = false;
 };
 
 // How the threads of a block share the points of a reduction and of the maps behind it.
@@ -71,6 +72,11 @@ struct Schedule {
   std::string isa;                // the vector instructions that a CPU's leaves are made for
   int resident = 0;               // blocks of a GPU that share a core: bounds their registers; 0: as it comes
   std::int64_t band = 0;          // blocks go through the last two tiled axes in bands of so many tiles of the outer one; 0: row by row
+  std::int64_t blocks = 0;        // of a GPU's grid: each takes every so many-th tile, in order; 0: a block a tile
+  int cluster = 1;                // blocks that follow one another share what they read alike: each brings a part of it to all
+  // Of a GPU: groups of four warps own 64 rows of the tile each and keep whatever a turn makes of them in registers, as the fragments of
+  // their instructions: results of contractions, maps of them, statistics of rows.
+  bool fragments = false;
   std::vector<OperandAt> operands = {};   // those that are not read as they lie
 };
 

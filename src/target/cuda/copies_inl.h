@@ -18,7 +18,7 @@ struct Copies : KernelText {
     for (std::int64_t bytes : {16, 8, 4}) {
       const std::int64_t v = bytes / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
       if (v < 1) break;
-      if (b.extent[d] % v == 0 && dim(b.tensor, d) % v == 0 && b.at->pad % v == 0 && multiple(b.box[d].low, v)) return v;
+      if (b.extent[d] % v == 0 && dim(b.tensor, d) % v == 0 && b.at->pad % v == 0 && multiple_of(s, b.box[d].low, v)) return v;
     }
     return 1;
   }
@@ -30,7 +30,7 @@ struct Copies : KernelText {
     auto need = [&](const std::string& condition) { all += (all.empty() ? "" : " && ") + condition; };
     if (span.step != 1 || !always_inside(span, dim(b.tensor, d))) {
       need(fmt::format("unsigned(i{}) < {}u", d, dim(b.tensor, d)));
-      if (span.step != 1 || ragged(span)) need(fmt::format("i{} < {}", d, affine(span.high)));
+      if (span.step != 1 || ragged(r, s, span)) need(fmt::format("i{} < {}", d, affine(span.high)));
     }
     if (span.ceiling < dim(b.tensor, d)) need(fmt::format("i{} < {}", d, span.ceiling));
     if (span.floor > 0) need(fmt::format("i{} >= {}", d, span.floor));
@@ -234,7 +234,7 @@ struct Copies : KernelText {
   std::vector<BufferId> ring_of(const Node& node) const {
     std::vector<BufferId> list;
     for (const Node& n : node.body)
-      if (const Load* l = std::get_if<Load>(&n.op); l && l->ahead > 0) list.push_back(l->buffer);
+      if (const Load* l = std::get_if<Load>(&n.op); l && (l->ahead > 0 || (buffer(l->buffer).at && buffer(l->buffer).at->bulk))) list.push_back(l->buffer);
     return list;
   }
   int ahead_of(const Node& node) const {

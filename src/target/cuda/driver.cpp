@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -65,6 +66,7 @@ struct Driver {
   int (*event_elapsed)(float*, void*, void*);
   int (*event_destroy)(void*);
   int (*error_string)(int, const char**);
+  int (*encode_tiled)(void*, int, std::uint32_t, Address, const std::uint64_t*, const std::uint64_t*, const std::uint32_t*, const std::uint32_t*, int, int, int, int);
 };
 
 std::vector<std::string> library_names() {
@@ -113,6 +115,7 @@ const Driver& driver() {
     lib.get(d.event_elapsed, "cuEventElapsedTime");
     lib.get(d.event_destroy, "cuEventDestroy_v2");
     lib.get(d.error_string, "cuGetErrorString");
+    lib.get(d.encode_tiled, "cuTensorMapEncodeTiled");
     return d;
   }();
   return made;
@@ -221,9 +224,32 @@ Function Device::load(const Compiled& code, const std::string& entry, std::int64
   return function;
 }
 
+namespace {
+
+// 128 bytes that only the driver can write.
+struct alignas(64) Described { unsigned char bytes[128]; };
+
+Described describe(const TensorMap& map, Address at) {
+  static const std::map<DType, int> types = {{DType::u8, 0}, {DType::i8, 0}, {DType::i32, 3}, {DType::f16, 6}, {DType::f32, 7}, {DType::bf16, 9}};
+  const auto type = types.find(map.dtype);
+  if (type == types.end() || at % 16) throw Error(Code::device, "", fmt::format("no boxes of {} at address {:#x}", name_of(map.dtype), at), "give tensors that begin on 16 bytes");
+  std::vector<std::uint64_t> dims(map.dims.begin(), map.dims.end()), strides(map.strides.begin(), map.strides.end());
+  std::vector<std::uint32_t> box(map.box.begin(), map.box.end()), steps(map.box.size(), 1);
+  Described out;
+  constexpr int swizzle_128 = 3, promotion_256 = 3;
+  check(driver().encode_tiled(&out, type->second, static_cast<std::uint32_t>(dims.size()), at, dims.data(), strides.data(), box.data(), steps.data(), 0, swizzle_128, promotion_256, 0),
+        "description of a box");
+  return out;
+}
+
+}  // namespace
+
 void Device::launch(const Launch& l, const std::vector<Address>& arguments) {
   std::vector<void*> pointers;
   for (const Address& a : arguments) pointers.push_back(const_cast<Address*>(&a));
+  std::vector<Described> described;
+  for (const TensorMap& map : l.maps) described.push_back(describe(map, arguments[static_cast<std::size_t>(map.argument)]));
+  for (std::size_t i = 0; i < described.size(); ++i) pointers[static_cast<std::size_t>(l.maps[i].argument)] = &described[i];
   LaunchAttribute early;
   early.value.allowed = 1;
   const LaunchConfig config{{static_cast<unsigned>(l.blocks), 1, 1}, {static_cast<unsigned>(l.threads), 1, 1}, static_cast<unsigned>(l.scratch), state_->stream, &early, l.early ? 1u : 0u};

@@ -15,6 +15,7 @@
 
 #include "support/error.h"
 #include "target/cuda/compiler.h"
+#include "target/cuda/tensor_map.h"
 
 namespace tilewright::cuda {
 
@@ -29,6 +30,7 @@ struct Launch {
   int threads = 1;
   std::int64_t scratch = 0;              // bytes of dynamic shared memory
   bool early = false;                    // blocks may start before the kernel in front has ended: they wait by themselves
+  std::vector<TensorMap> maps = {};      // of arguments that the copy engine reads
 };
 
 // What the planner and the compiler need to know of a GPU.
@@ -67,7 +69,6 @@ class Device {
   using Function = cuda::Function;
   Function load(const Compiled&, const std::string& entry, std::int64_t scratch);   // scratch: dynamic shared memory it will be given
   void launch(const Launch&, const std::vector<Address>& arguments);
-  void launch(Function f, std::int64_t blocks, int threads, std::int64_t scratch, const std::vector<Address>& arguments) { launch({f, blocks, threads, scratch}, arguments); }
   void synchronise();
 
   void follow(Stream);                   // what comes from now on runs behind what is in that stream

@@ -106,7 +106,7 @@ struct Executor::State {
       if (k.code) {
         Function& f = functions[k.code.get()];
         if (!f) f = gpu.load(*k.code, k.source.name, k.source.scratch);
-        l = {{f, k.source.blocks, k.source.threads, k.source.scratch, k.source.waits && waits_work(gpu.arch())}, k.source.arguments};
+        l = {{f, k.source.blocks, k.source.threads, k.source.scratch, k.source.waits && waits_work(gpu.arch()), k.source.maps}, k.source.arguments};
       }
       kernels.push_back(std::move(l));
     }

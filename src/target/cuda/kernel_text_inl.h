@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "expr/text.h"
+#include "schedule/bounds.h"
 #include "target/cuda/scalar_source.h"
 #include "target/cuda/source.h"
 
@@ -34,6 +36,12 @@ struct KernelText {
 
   // ---- text
   void line(const std::string& text) { out.text += std::string(static_cast<std::size_t>(2 * depth), ' ') + text + "\n"; }
+  void close(int n) {
+    while (n-- > 0) {
+      --depth;
+      line("}");
+    }
+  }
   std::string pad() const { return std::string(static_cast<std::size_t>(2 * depth), ' '); }
   std::string tensor(TensorId t) const { return c_name(p.tensor(t).name); }
   std::string global(TensorId t) const { return "g_" + tensor(t); }
@@ -46,38 +54,10 @@ struct KernelText {
     if (a.offset != 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", a.offset);
     return text;
   }
-  // The least and the largest value of a bound over all tiles; and whether some tile is smaller than a full one.
-  std::pair<std::int64_t, std::int64_t> range(const Affine& a) const {
-    std::pair<std::int64_t, std::int64_t> all{a.offset, a.offset};
-    for (const auto& [v, c] : a.terms) {
-      const AxisStep& step = s.steps[static_cast<std::size_t>(v / 2)];
-      const std::int64_t extent = r.axes[static_cast<std::size_t>(step.axis)].constant(), size = std::min(step.size, extent);
-      const std::int64_t least = v % 2 ? size : 0, most = v % 2 ? extent : (ceil_div_i64(extent, size) - 1) * size;
-      all.first += std::min(c * least, c * most), all.second += std::max(c * least, c * most);
-    }
-    return all;
-  }
-  bool ragged(const Span& span) const {
-    for (const Affine* a : {&span.low, &span.high})
-      for (const auto& term : a->terms) {
-        const AxisStep& step = s.steps[static_cast<std::size_t>(term.first / 2)];
-        const std::int64_t extent = r.axes[static_cast<std::size_t>(step.axis)].constant();
-        if (step.size < extent && extent % step.size) return true;
-      }
-    return false;
-  }
   // Whether every place of a full tile is one of [0, extent), in every tile.
   bool always_inside(const Span& span, std::int64_t extent) const {
-    return range(span.low).first >= 0 && range(span.high).second <= extent && !ragged(span);
+    return range_of(r, s, span.low).first >= 0 && range_of(r, s, span.high).second <= extent && !ragged(r, s, span);
   }
-  // Whether a bound is a multiple of n in every tile.
-  bool multiple(const Affine& a, std::int64_t n) const {
-    if (a.offset % n) return false;
-    for (const auto& [v, c] : a.terms)
-      if (v % 2 || c * s.steps[static_cast<std::size_t>(v / 2)].size % n) return false;
-    return true;
-  }
-
   const Buffer& buffer(BufferId b) const { return nest.buffers[static_cast<std::size_t>(b)]; }
   const Statement& statement(StatementId id) const { return *p.statement(id); }
   bool in_scratch(const Buffer& b) const { return b.at && b.at->level == LevelRole::scratch; }

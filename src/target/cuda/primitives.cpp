@@ -63,6 +63,12 @@ template <class T> TW_DEVICE T floor_div(T a, T b) { T q = a / b; return q * b !
 template <class T> TW_DEVICE T floor_mod(T a, T b) { T r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 TW_DEVICE float floor_div(float a, float b) { return floorf(a / b); }
 TW_DEVICE float floor_mod(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+TW_DEVICE float exp_fast(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.44269504f)); return r; }
+TW_DEVICE float exp_difference(float a, float b) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(fmaf(a, 1.44269504f, -(b * 1.44269504f))));
+  return r;
+}
 TW_DEVICE int shift_left(int a, int b) { return b < 32 ? a << b : 0; }
 TW_DEVICE int shift_right(int a, int b) { return b < 32 ? a >> b : a >> 31; }
 
@@ -146,6 +152,26 @@ template <class T> TW_DEVICE word<8> exchange(const float (&v)[4]) {
 template <int width, int rows> TW_DEVICE int swizzled(int row, int column) {
   return column / width * (rows * width) + row * width + ((column / (width / 8) ^ row) & 7) * (width / 8);
 }
+// The copy engine and barriers in scratch, which count arrivals and bytes; each completion turns their phase.
+struct __align__(64) tensor_map { unsigned char b[128]; };
+TW_DEVICE void barrier_make(unsigned b, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(arrivals) : "memory"); }
+TW_DEVICE void barriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+TW_DEVICE void barrier_expect(unsigned b, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory"); }
+TW_DEVICE void barrier_wait(unsigned b, unsigned phase) {
+  unsigned done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(b), "r"(phase) : "memory");
+}
+TW_DEVICE void barrier_arrive(unsigned b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
+// In a block of the cluster, behind reads only: nothing was written that would have to be seen there, and a release of that scope is slow.
+TW_DEVICE void barrier_arrive_in(unsigned b, unsigned block) {
+  asm volatile("{ .reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r]; }" :: "r"(b), "r"(block) : "memory");
+}
+TW_DEVICE unsigned cluster_rank() { unsigned r; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
+TW_DEVICE void cluster_meet() { asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+template <int threads> TW_DEVICE void threads_meet() { asm volatile("bar.sync 1, %0;" :: "n"(threads) : "memory"); }
+template <int n> TW_DEVICE void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n)); }
+template <int n> TW_DEVICE void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n)); }
 // Instructions of four warps on swizzled scratch: an operand's description (bytes between panels, between eights of rows), order.
 TW_DEVICE unsigned long long operand(unsigned address, int panel, int eight) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(panel >> 4) << 16 | (unsigned long long)(eight >> 4) << 32 | 1ull << 62;

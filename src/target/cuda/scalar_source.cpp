@@ -194,6 +194,12 @@ std::string ScalarSource::node(const ScalarRef& s) {
       break;
     }
     default: {
+      if (approximate && s->dtype == DType::f32) {
+        if (std::string fast = fast_form(*s); !fast.empty()) {
+          name = temporary(type_of(s->dtype), fast);
+          break;
+        }
+      }
       std::vector<std::string> args;
       for (const ScalarRef& a : s->args) args.push_back(node(a));
       const DType operand = compute_type(s->args.back()->dtype);
@@ -201,6 +207,15 @@ std::string ScalarSource::node(const ScalarRef& s) {
     }
   }
   return known_[s.get()] = name;
+}
+
+// Divisions by constants as products, and exponentials of differences with the factor of the special unit's base in a multiply-add.
+std::string ScalarSource::fast_form(const Scalar& s) {
+  if (s.op == Op::exp && s.args[0]->op == Op::sub) return fmt::format("exp_difference({}, {})", node(s.args[0]->args[0]), node(s.args[0]->args[1]));
+  if (s.op == Op::exp) return fmt::format("exp_fast({})", node(s.args[0]));
+  double by = 0;
+  if (s.op == Op::div && is_literal(s.args[1], &by) && by != 0 && std::isfinite(1 / by)) return fmt::format("{} * ({})", node(s.args[0]), literal(1 / by, DType::f32));
+  return {};
 }
 
 std::string ScalarSource::value(const ScalarRef& body, StatementId id) {

@@ -35,10 +35,12 @@ class ScalarSource {
   std::string address(TensorId, const std::vector<Index>&);         // of indices over the points' axes
   std::string index(const Index&);
   bool conditional(const Access&);                                  // whether an element outside of the tensor may be asked for
+  bool approximate = false;                                         // for 16-bit results: exponentials by the special unit (their relative error is 1e-7 of the largest term in the exponent), products for quotients
   std::string lines;                                                // what was printed so far
 
  private:
   std::string node(const ScalarRef&);
+  std::string fast_form(const Scalar&);                             // empty: none
   std::string operation(const Scalar&, const std::vector<std::string>& args, DType operand);
   std::string read(const Access&);
   std::string inside(const Access&);

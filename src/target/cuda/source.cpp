@@ -1,13 +1,13 @@
 #include "target/cuda/source.h"
 
-#include "target/cuda/tensor_leaf_inl.h"
+#include "target/cuda/fragment_leaf_inl.h"
 
 namespace tilewright::cuda {
 
 namespace {
 
 // The nest's own order: loads, meetings, loops, and a leaf for each group of computes.
-struct NestText : TensorLeaf {
+struct NestText : FragmentLeaf {
   // ---- streamed reductions: init, accumulate and finish stand at three places
 
   void init(StatementId id, const Points& points) {
@@ -38,14 +38,18 @@ struct NestText : TensorLeaf {
   void block(const Block& nodes, const Node* ring = nullptr) {
     std::vector<StatementId> begun;
     for (std::size_t n = 0; n < nodes.size() && why.empty(); ++n) {
-      if (const Load* l = std::get_if<Load>(&nodes[n].op)) {
-        if (l->ahead == 0) load(buffer(l->buffer));
+      if (role == Role::copies) {
+        copying(nodes[n], nodes);
+      } else if (const Load* l = std::get_if<Load>(&nodes[n].op)) {
+        if (l->ahead == 0 && !in_bulk(buffer(l->buffer))) load(buffer(l->buffer));
+      } else if (const Pipe* at = std::get_if<Pipe>(&nodes[n].op)) {
+        pipe(*at, nodes);
       } else if (const Meet* meet = std::get_if<Meet>(&nodes[n].op)) {
         const bool head = ring && n == 0;
         if (head) line(fmt::format("copies_arrive<{}>();", meet->pending));
         else if (copies_pending) line("copies_arrive<0>();"), copies_pending = false;
         if (grouped()) line("scratch_to_group();");
-        line("__syncthreads();");
+        line(role == Role::computes ? fmt::format("threads_meet<{}>();", s.threads) : "__syncthreads();");
         if (head) issue_ahead(*ring, std::get<For>(ring->op));
       } else if (const For* f = std::get_if<For>(&nodes[n].op)) {
         loop(nodes[n], *f);
@@ -56,11 +60,23 @@ struct NestText : TensorLeaf {
         }
         begun.clear();
       } else if (const Init* i = std::get_if<Init>(&nodes[n].op)) {
-        begin(nodes, n, i->buffer, begun);
+        if (s.fragments) begin_fragment(nodes, n, i->buffer);
+        else begin(nodes, n, i->buffer, begun);
       } else if (const Compute* c = std::get_if<Compute>(&nodes[n].op)) {
-        compute(nodes, n, *c);
+        if (s.fragments) fragment_compute(*c);
+        else compute(nodes, n, *c);
       }
     }
+  }
+
+  // What copying warps do: the loops, and their part of the rings.
+  void copying(const Node& n, const Block& around) {
+    if (const For* f = std::get_if<For>(&n.op)) return loop(n, *f);
+    if (const Pipe* at = std::get_if<Pipe>(&n.op)) return pipe(*at, around);
+    const Load* l = std::get_if<Load>(&n.op);
+    if (!l || !in_bulk(buffer(l->buffer))) return;
+    const auto before = std::find_if(around.begin(), around.end(), [](const Node& m) { return std::holds_alternative<Pipe>(m.op); });
+    bulk_load(buffer(l->buffer), fmt::format("full_{0} + 8 * stage_{0}", ring_name(std::get<Pipe>(before->op).ring)));
   }
 
   bool grouped() const { return std::any_of(s.leaves.begin(), s.leaves.end(), [](const LeafAt& l) { return l.group; }); }
@@ -100,23 +116,38 @@ struct NestText : TensorLeaf {
     vector_group(points, group);
   }
 
+  static bool pipes_in(const Node& node) {
+    return std::any_of(node.body.begin(), node.body.end(), [](const Node& n) { return std::holds_alternative<Pipe>(n.op) || pipes_in(n); });
+  }
+
   void loop(const Node& node, const For& f) {
+    if (role == Role::copies && !pipes_in(node)) return;
+    const bool piped = std::any_of(node.body.begin(), node.body.end(), [](const Node& n) { return std::holds_alternative<Pipe>(n.op); });
     const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
     for (const Node& n : node.body)
-      if (const Load* l = std::get_if<Load>(&n.op); l && in_scratch(buffer(l->buffer))) prepare(buffer(l->buffer), f.step);
-    if (f.stages > 1) begin_ring(node, f);
+      if (const Load* l = std::get_if<Load>(&n.op); l && in_scratch(buffer(l->buffer)) && !in_bulk(buffer(l->buffer))) prepare(buffer(l->buffer), f.step);
+    if (f.stages > 1 && !piped) begin_ring(node, f);
     line(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", lo, f.extent, f.size));
     ++depth;
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
     if (f.stages > 1) at_stage(ring_of(node), "stage_" + variable_name(f));
     block(node.body, f.stages > 1 ? &node : nullptr);
-    if (f.stages > 1) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
+    if (f.stages > 1 && !piped) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
     close(1);
+    if (piped && role == Role::computes) {
+      if (grouped()) line("group_wait<0>();");
+      release_kept(node);
+    }
   }
 
   // The tile of each block. In bands, blocks that run together share operands of both axes.
   void grid_tiles(const std::vector<const For*>& grid) {
-    line("unsigned block = blockIdx.x;");
+    const std::int64_t all = tiles_of(grid);
+    if (s.blocks > 0 && s.blocks < all) {
+      line(fmt::format("for (unsigned tile = blockIdx.x; tile < {}; tile += gridDim.x) {{", all));
+      ++depth;
+    }
+    line(s.blocks > 0 && s.blocks < all ? "unsigned block = tile;" : "unsigned block = blockIdx.x;");
     std::vector<std::string> at(grid.size());
     std::size_t rest = grid.size();
     auto tiles = [&](std::size_t i) { return ceil_div_i64(grid[i]->extent, grid[i]->size); };
@@ -132,22 +163,74 @@ struct NestText : TensorLeaf {
       const std::string tile = i >= rest ? at[i] : fmt::format("block % {}", tiles(i));
       line(fmt::format("const int {0} = int({1}) * {2}, {3} = min({0} + {2}, {4});", lo, tile, f.size, hi, f.extent));
       if (i < rest) line(fmt::format("block /= {};", tiles(i)));
-      out.blocks *= tiles(i);
     }
+  }
+  static std::int64_t tiles_of(const std::vector<const For*>& grid) {
+    std::int64_t n = 1;
+    for (const For* f : grid) n *= ceil_div_i64(f->extent, f->size);
+    return n;
+  }
+  // A block's tiles, one after the other: what the next one brings into scratch must not meet readers of the last one.
+  void tiles(const std::vector<const For*>& grid, const Block& body) {
+    const int around = depth;
+    grid_tiles(grid);
+    block(body);
+    if (depth > around && out.scratch > 0 && !any_bulk()) line("__syncthreads();");
+    close(depth - around);
+  }
+  // Four warps beside the others ask for copies; the registers that they do not need go to those.
+  void roles(const std::vector<const For*>& grid, const Block& body) {
+    place_pipes(body);
+    line("barriers_made();");
+    line(s.cluster > 1 ? "cluster_meet();" : "__syncthreads();");
+    const int copying = 40, computing = std::min((65536 / std::max(1, s.resident) - 128 * copying) / s.threads / 8 * 8, 240);
+    line(fmt::format("if (threadIdx.x >= {}) {{  // copies", s.threads));
+    ++depth;
+    line(fmt::format("registers_down<{}>();", copying));
+    line(fmt::format("if (threadIdx.x == {}) {{", s.threads));
+    ++depth;
+    role = Role::copies;
+    begin_pipes();
+    tiles(grid, body);
+    close(1);
+    line("__syncwarp();");
+    --depth;
+    line("} else {  // computes");
+    ++depth;
+    line(fmt::format("registers_up<{}>();", computing));
+    role = Role::computes;
+    begin_pipes();
+    tiles(grid, body);
+    close(1);
+    if (s.cluster > 1) line("cluster_meet();  // nobody leaves while others write into its scratch");
+  }
+
+  // The copy engine's view of each argument that it reads. Refused where another leaf reads the tensor too.
+  void describe_boxes() {
+    for (const Buffer& b : nest.buffers) {
+      if (!in_bulk(b)) continue;
+      const auto box = box_of(b);
+      if (!box) why = box.reason();
+      else out.maps.push_back(map_of(b, *box));
+    }
+  }
+  bool by_box(TensorId t) const {
+    return std::any_of(nest.buffers.begin(), nest.buffers.end(), [&](const Buffer& b) { return b.tensor == t && in_bulk(b); });
   }
 
   Or<Source> run() {
     out.name = c_name(nest.name);
-    out.threads = s.threads;
+    out.threads = s.threads + (any_bulk() ? 128 : 0);
     std::string arguments;
     for (const auto* list : {&nest.inputs, &nest.outputs})
       for (TensorId t : *list) {
         if (std::count(out.arguments.begin(), out.arguments.end(), t)) continue;
         out.arguments.push_back(t);
-        arguments += fmt::format("{}{}{}* __restrict__ {}", arguments.empty() ? "" : ", ", list == &nest.inputs ? "const " : "",
-                                 stored_type_of(p.tensor(t).dtype), global(t));
+        if (!arguments.empty()) arguments += ", ";
+        arguments += by_box(t) ? fmt::format("const __grid_constant__ tensor_map m_{}", tensor(t))
+                               : fmt::format("{}{}* __restrict__ {}", list == &nest.inputs ? "const " : "", stored_type_of(p.tensor(t).dtype), global(t));
       }
-    out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({}) {{\n", s.threads,
+    out.text = fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{}) {}({}) {{\n", s.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", s.cluster) : "", out.threads,
                            s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name, arguments);
     line("extern __shared__ __align__(1024) unsigned char scratch[];");
     line("await_predecessor();");
@@ -158,12 +241,14 @@ struct NestText : TensorLeaf {
       grid.push_back(&std::get<For>((*body)[0].op));
       body = &(*body)[0].body;
     }
-    grid_tiles(grid);
     place_buffers();
+    out.blocks = s.blocks > 0 ? std::min(s.blocks, tiles_of(grid)) : tiles_of(grid);
+    describe_boxes();
     clear_borders();
-    block(*body);
+    if (any_bulk()) roles(grid, *body);
+    else tiles(grid, *body);
     out.text += "}\n";
-    out.text = group_primitives + out.text;
+    out.text = bulk_primitives + group_primitives + out.text;
     if (!why.empty()) return Refused{why};
     for (StatementId id : r.statements) {
       const Buffer& made = buffer_of(statement(id).out);
@@ -203,7 +288,11 @@ Nest with_borders(const Program& p, const Region& r, const Nest& nest) {
 
 Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const Nest& planned, const std::vector<DimOrder>& layouts) {
   const Nest nest = with_borders(p, r, planned);
-  NestText text{{{{{{p, r, s, nest, layouts, {}}}}}}};
+  // A stream's statements are those of the program that it brings along.
+  const Program& own = program_of(p, nest);
+  std::vector<DimOrder> all = layouts;
+  for (std::size_t t = all.size(); t < own.tensors.size(); ++t) all.push_back(row_major(own.tensors[t].dims.size()));
+  NestText text{{{{{{{{own, region_of(r, nest), s, nest, all, {}}}}}}}}};
   return text.run();
 }
 

@@ -8,6 +8,7 @@
 
 #include "loop/points.h"
 #include "schedule/layout.h"
+#include "target/cuda/tensor_map.h"
 
 namespace tilewright::cuda {
 
@@ -15,6 +16,7 @@ struct Source {
   std::string name;                      // of the entry
   std::string text;                      // without the primitives
   std::vector<TensorId> arguments;       // pointers, in order: inputs, then outputs
+  std::vector<TensorMap> maps;           // of arguments that the copy engine reads: it is given these, over their addresses
   std::int64_t blocks = 1;
   int threads = 1;
   std::int64_t scratch = 0;              // bytes of dynamic shared memory

@@ -203,15 +203,18 @@ struct TensorLeaf : VectorLeaf {
     line(fmt::format("group_wait<{}>();", buffer_of(t.a->tensor).at->kept));
     close(1);
   }
-  static std::string group_instruction(const std::string& kernel, int columns, bool bf16, bool transposed) {
+  // `registers`: a's fragments are held there, four a thread. Without `add` what was in d is overwritten.
+  static std::string group_instruction(const std::string& name, int columns, bool bf16, bool transposed, bool registers = false) {
     std::string list, operands;
-    const int n = columns / 2;
+    const int n = columns / 2, inputs = registers ? 4 : 1;
     for (int i = 0; i < n; ++i) list += fmt::format("{}%{}", i ? ", " : "", i), operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+    const std::string a = registers ? fmt::format("{{%{}, %{}, %{}, %{}}}", n, n + 1, n + 2, n + 3) : fmt::format("%{}", n);
     return fmt::format("// d[64 x {0}] += a[64 x 16] * b[16 x {0}]\n"
-                       "TW_DEVICE void group_multiply_{7}(float* d, unsigned long long a, unsigned long long b) {{\n"
-                       "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n{0}k16.f32.{1}.{1} {{{2}}}, %{3}, %{4}, 1, 1, 1, 0, {5};\"\n"
-                       "    : {6} : \"l\"(a), \"l\"(b));\n}}\n",
-                       columns, bf16 ? "bf16" : "f16", list, n, n + 1, transposed ? 1 : 0, operands, kernel);
+                       "TW_DEVICE void group_multiply_{1}(float* d, {2}, unsigned long long b, int add = 1) {{\n"
+                       "  asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, %{3}, 0; wgmma.mma_async.sync.aligned.m64n{0}k16.f32.{4}.{4} {{{5}}}, {6}, %{7}, p, 1, 1{8}, {9}; }}\"\n"
+                       "    : {10} : {11}, \"l\"(b), \"r\"(add));\n}}\n",
+                       columns, name, registers ? "const unsigned* a" : "unsigned long long a", n + inputs + 1, bf16 ? "bf16" : "f16", list, a, n + inputs, registers ? "" : ", 0",
+                       transposed ? 1 : 0, operands, registers ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)");
   }
 
   // ---- finish

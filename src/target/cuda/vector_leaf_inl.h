@@ -31,7 +31,7 @@ struct VectorLeaf : LeafShape {
     const auto xs = static_cast<std::size_t>(x);
     const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype));
     for (std::int64_t n = std::min<std::int64_t>(16 / width, most); n > 1; n /= 2) {
-      if (most % n || points.full[xs] % n || points.extent[xs] % n || !multiple(points.spans[xs].low, n) || range(points.spans[xs].low).first < 0) continue;
+      if (most % n || points.full[xs] % n || points.extent[xs] % n || !multiple_of(s, points.spans[xs].low, n) || range_of(r, s, points.spans[xs].low).first < 0) continue;
       bool fits = true, found = false;
       for (std::size_t d = 0; d < at.size(); ++d) {
         if (!is_affine(at[d])) return 1;
@@ -40,7 +40,7 @@ struct VectorLeaf : LeafShape {
           continue;
         }
         fits &= !found && w.stride[d] == 1 && at[d].terms.size() == 1 && coefficient_of(at[d], x) == Size(1) && at[d].offset.constant() % n == 0;
-        if (in_scratch(buffer_of(t))) fits &= multiple(buffer_of(t).box[d].low, n);
+        if (in_scratch(buffer_of(t))) fits &= multiple_of(s, buffer_of(t).box[d].low, n);
         found = true;
       }
       if (fits && found) return n;
@@ -61,12 +61,6 @@ struct VectorLeaf : LeafShape {
     for (std::size_t i = leaf.parallel.size(); i-- > 0;) {
       const RegionAxis a = leaf.parallel[i];
       line(fmt::format("const int base{} = {} + int(rest % {} * {}); rest /= {};", a, low(points, a), leaf.threads[i], leaf.piece(i), leaf.threads[i]));
-    }
-  }
-  void close(int n) {
-    while (n-- > 0) {
-      --depth;
-      line("}");
     }
   }
   // Names the axes of element e and says whether it exists (`live`), and whether it lies in the box of a full tile (`boxed`), where

@@ -13,13 +13,13 @@ kernel matmul
 
 extern "C" __global__ void __launch_bounds__(128, 8) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
+  f16* const s_A = reinterpret_cast<f16*>(scratch + 0);
+  f16* const s_B = reinterpret_cast<f16*>(scratch + 9216);
   unsigned block = blockIdx.x;
   const int n_0 = int(block % 6) * 16, n_1 = min(n_0 + 16, 96);
   block /= 6;
   const int m_0 = int(block % 3) * 64, m_1 = min(m_0 + 64, 150);
   block /= 3;
-  f16* const s_A = reinterpret_cast<f16*>(scratch + 0);
-  f16* const s_B = reinterpret_cast<f16*>(scratch + 9216);
   float acc_C[8];
   #pragma unroll
   for (int e = 0; e < 8; ++e) acc_C[e] = 0.0f;

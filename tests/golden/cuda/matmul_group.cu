@@ -17,11 +17,11 @@ TW_DEVICE void group_multiply_matmul_group(float* d, unsigned long long a, unsig
 }
 extern "C" __global__ void __launch_bounds__(128, 7) matmul_group(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
+  f16* const s_A = reinterpret_cast<f16*>(scratch + 0);
+  f16* const s_B = reinterpret_cast<f16*>(scratch + 8192);
   unsigned block = blockIdx.x;
   const int m_0 = int(block % 2) * 64, m_1 = min(m_0 + 64, 128);
   block /= 2;
-  f16* const s_A = reinterpret_cast<f16*>(scratch + 0);
-  f16* const s_B = reinterpret_cast<f16*>(scratch + 8192);
   float acc_C[32];
   #pragma unroll
   for (int e = 0; e < 32; ++e) acc_C[e] = 0.0f;

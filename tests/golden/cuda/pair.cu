@@ -19,6 +19,11 @@ kernel pair
 
 extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict__ g_X, const f16* __restrict__ g_V, const f16* __restrict__ g_a, const f16* __restrict__ g_W, const f16* __restrict__ g_b, f16* __restrict__ g_Z) {
   extern __shared__ __align__(1024) unsigned char scratch[];
+  f16* const s_X = reinterpret_cast<f16*>(scratch + 0);
+  f16* const s_V = reinterpret_cast<f16*>(scratch + 4096);
+  f16* const s_a = reinterpret_cast<f16*>(scratch + 4992);
+  f16* const s_W = reinterpret_cast<f16*>(scratch + 5120);
+  f16* const s_E = reinterpret_cast<f16*>(scratch + 6912);
   unsigned block = blockIdx.x;
   const int f_0 = int(block % 4) * 16, f_1 = min(f_0 + 16, 64);
   block /= 4;
@@ -26,11 +31,6 @@ extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict_
   block /= 3;
   const int y_0 = int(block % 4) * 4, y_1 = min(y_0 + 4, 14);
   block /= 4;
-  f16* const s_X = reinterpret_cast<f16*>(scratch + 0);
-  f16* const s_V = reinterpret_cast<f16*>(scratch + 4096);
-  f16* const s_a = reinterpret_cast<f16*>(scratch + 4992);
-  f16* const s_W = reinterpret_cast<f16*>(scratch + 5120);
-  f16* const s_E = reinterpret_cast<f16*>(scratch + 6912);
   {
     int from_X, to_X, row_X = 0;  // of this thread's pieces of X
     bool in_X = true;

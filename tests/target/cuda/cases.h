@@ -6,6 +6,9 @@
 
 #include "expr/evaluate.h"
 #include "expr/text.h"
+#include "law/operand_types.h"
+#include "law/stream_forms.h"
+#include "normal/normal.h"
 #include "plan/choose.h"
 #include "target/cuda/source.h"
 
@@ -25,7 +28,13 @@ struct GpuCase {
 inline GpuCase gpu_case(const std::string& name, const std::string& text, const Machine& machine, std::size_t choice = 0) {
   GpuCase c;
   c.name = name;
-  c.program = std::make_shared<const Program>(fix_sizes(parse(text, name + ".tw"), {}));
+  Program written = fix_sizes(parse(text, name + ".tw"), {});
+  // Definitions that stream are normalised first, as a session does; the others are written as their kernels.
+  if (text.find("softmax") != std::string::npos) {
+    const Program normal = normalise(std::move(written));
+    written = round_operands(normal, stream_forms(normal));
+  }
+  c.program = std::make_shared<const Program>(std::move(written));
   std::vector<StatementId> all;
   for (std::size_t n = 0; n < c.program->nodes.size(); ++n) all.push_back(static_cast<StatementId>(n));
   auto region = unify(*c.program, all);
@@ -168,6 +177,13 @@ inline std::string depthwise_pointwise(int n, int size, int c, int f, int stride
 inline std::string matmul(int m, int n, int k, const char* dtype) {
   return "program matmul(m=" + std::to_string(m) + ", n=" + std::to_string(n) + ", k=" + std::to_string(k) + ")\ninput A[m k], B[k n] : " + dtype +
          "\nC[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n] : " + dtype + " = C[m n]\noutput D\n";
+}
+
+// Softmax attention: heads x queries x keys x head dim.
+inline std::string attention(int h, int q, int x, int d, const char* dtype, bool causal = false) {
+  return "program attention(h=" + std::to_string(h) + ", q=" + std::to_string(q) + ", x=" + std::to_string(x) + ", d=" + std::to_string(d) + ", e=" + std::to_string(d) +
+         ")\ninput Q[h q d], K[h x d], V[h x e] : " + dtype + "\nS[h q x] : f32 = sum[d] Q[h q d] * K[h x d] / sqrt(d)" + (causal ? " where x <= q" : "") + "\nP[h q x] : " + dtype +
+         " = softmax[x] S[h q x]\nO[h q e] : f32 = sum[x] P[h q x] * V[h x e]\nY[h q e] : " + dtype + " = O[h q e]\noutput Y\n";
 }
 
 }  // namespace tilewright::testing

@@ -19,13 +19,23 @@ namespace {
 
 using testing::GpuCase;
 
-// The first schedule whose leaf is an instruction of four warps.
-GpuCase group_case(const Machine& machine) {
-  const std::string text = testing::matmul(128, 64, 136, "f16");
-  const GpuCase first = testing::gpu_case("matmul_group", text, machine);
+bool in_bulk(const Schedule& s) {
+  return std::any_of(s.values.begin(), s.values.end(), [](const ValueAt& v) { return v.bulk; });
+}
+
+// The first schedule that is `wanted`.
+template <class Wanted> GpuCase case_where(const std::string& name, const std::string& text, const Machine& machine, Wanted wanted) {
+  const GpuCase first = testing::gpu_case(name, text, machine);
   const auto choices = block_choices(*first.program, first.region, machine, first.layouts);
-  const auto at = std::find_if(choices.begin(), choices.end(), [](const BlockChoice& c) { return c.schedule.leaves[0].group; });
-  return testing::gpu_case("matmul_group", text, machine, static_cast<std::size_t>(at - choices.begin()));
+  const auto at = std::find_if(choices.begin(), choices.end(), [&](const BlockChoice& c) { return wanted(c.schedule); });
+  return testing::gpu_case(name, text, machine, static_cast<std::size_t>(at - choices.begin()));
+}
+// Instructions of four warps, fed by all threads; and by warps of their own, which bring boxes to clusters of two blocks.
+GpuCase group_case(const Machine& machine) {
+  return case_where("matmul_group", testing::matmul(128, 64, 136, "f16"), machine, [](const Schedule& s) { return s.leaves[0].group && !in_bulk(s); });
+}
+GpuCase bulk_case(const Machine& machine) {
+  return case_where("matmul_bulk", testing::matmul(200, 128, 264, "bf16"), machine, [](const Schedule& s) { return in_bulk(s) && s.cluster == 2 && s.leaves[0].columns == 128; });
 }
 
 std::vector<GpuCase> small_cases() {
@@ -36,7 +46,8 @@ std::vector<GpuCase> small_cases() {
           testing::gpu_case("pair_f32", testing::depthwise_pointwise(1, 9, 20, 24, 1, "f32"), h200),
           testing::gpu_case("matmul", testing::matmul(150, 96, 100, "f16"), h200),
           testing::gpu_case("matmul_f32", testing::matmul(64, 40, 70, "f32"), h200),
-          group_case(h200)};
+          group_case(h200),
+          bulk_case(h200)};
 }
 
 Plan plan_of(const GpuCase& c) {
@@ -119,7 +130,11 @@ TEST(CudaSource, HoldsWhatThePlanPromises) {
     ASSERT_TRUE(source) << source.reason();
     const bool group = std::any_of(c.schedule.leaves.begin(), c.schedule.leaves.end(), [](const LeafAt& l) { return l.group; });
     const bool tensor = std::any_of(c.schedule.leaves.begin(), c.schedule.leaves.end(), [](const LeafAt& l) { return l.tensor && !l.group; });
-    const bool ring = std::any_of(c.schedule.values.begin(), c.schedule.values.end(), [](const ValueAt& v) { return v.stages > 1; });
+    const bool bulk = in_bulk(c.schedule);
+    const bool ring = !bulk && std::any_of(c.schedule.values.begin(), c.schedule.values.end(), [](const ValueAt& v) { return v.stages > 1; });
+    EXPECT_EQ(source->text.find("cp.async.bulk.tensor") != std::string::npos, bulk);
+    EXPECT_EQ(source->text.find("multicast::cluster") != std::string::npos, bulk && c.schedule.cluster > 1);
+    EXPECT_EQ(source->maps.size(), bulk ? 2u : 0u);
     EXPECT_EQ(source->text.find("wgmma.mma_async") != std::string::npos, group);
     EXPECT_EQ(source->text.find("multiply_add<") != std::string::npos, tensor);
     EXPECT_EQ(source->text.find("// ring of") != std::string::npos, ring);
@@ -164,12 +179,36 @@ TEST(CudaSource, OtherSchedulesCompileToo) {
   }
 }
 
+// What the copy engine is told: B[264 128] in chunks of 64 x 128 is two panels of 64 columns, one of them brought by each block of two.
+TEST(CudaSource, DescribesItsBoxes) {
+  const GpuCase c = bulk_case(machine_named("h200"));
+  const auto source = cuda::source_of(*c.program, c.region, c.schedule, specialise(*c.program, c.nest), c.layouts);
+  ASSERT_TRUE(source) << source.reason();
+  ASSERT_EQ(source->maps.size(), 2u);
+  const cuda::TensorMap &a = source->maps[0], &b = source->maps[1];
+  EXPECT_EQ(a.dims, (std::vector<std::int64_t>{264, 200}));
+  EXPECT_EQ(a.strides, (std::vector<std::int64_t>{264 * 2}));
+  EXPECT_EQ(a.box, (std::vector<std::int64_t>{64, 64}));
+  EXPECT_EQ(b.dims, (std::vector<std::int64_t>{64, 264, 2}));
+  EXPECT_EQ(b.strides, (std::vector<std::int64_t>{128 * 2, 64 * 2}));
+  EXPECT_EQ(b.box, (std::vector<std::int64_t>{64, 64, 1}));
+}
+
+// Where rows do not begin on 16 bytes the copy engine is not asked.
+TEST(CudaSource, BringsNoBoxesThatTheEngineCannot) {
+  const Machine h200 = machine_named("h200");
+  for (const auto& [m, n, k] : {std::tuple{256, 100, 256}, {256, 256, 260}, {256, 100, 300}}) {
+    const GpuCase c = testing::gpu_case("matmul", testing::matmul(m, n, k, "f16"), h200);
+    for (const BlockChoice& choice : block_choices(*c.program, c.region, h200, c.layouts)) EXPECT_FALSE(in_bulk(choice.schedule)) << m << " x " << n << " x " << k;
+  }
+}
+
 TEST(CudaSource, IsTheNestInText) {
   for (const GpuCase& c : small_cases()) {
     const Nest nest = specialise(*c.program, c.nest);
     const auto source = cuda::source_of(*c.program, c.region, c.schedule, nest, c.layouts);
     ASSERT_TRUE(source) << c.name << ": " << source.reason();
-    if (c.name == "pair" || c.name == "matmul" || c.name == "matmul_group") golden(c.name + ".cu", print(*c.program, c.region, c.schedule, nest) + "\n" + source->text);
+    if (c.name == "pair" || c.name == "matmul" || c.name == "matmul_group" || c.name == "matmul_bulk") golden(c.name + ".cu", print(*c.program, c.region, c.schedule, nest) + "\n" + source->text);
   }
 }
 
@@ -188,7 +227,7 @@ TEST(CudaSource, Compiles) {
     EXPECT_GT(made.registers, 0) << made.log;
     EXPECT_LE(made.registers, 255);
     if (c.schedule.resident > 0) {
-      EXPECT_LE(made.registers * c.schedule.threads * c.schedule.resident, 65536);
+      EXPECT_LE(made.registers * source->threads * c.schedule.resident, 65536);
     }
     EXPECT_EQ(made.log.find("serializ"), std::string::npos) << made.log;      // of instructions that four warps issue
   }

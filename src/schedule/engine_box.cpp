@@ -1,0 +1,73 @@
+#include "schedule/engine_box.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "schedule/bounds.h"
+
+namespace tilewright {
+
+namespace {
+
+// Blocks that follow one another differ in their place along one axis of the grid only: whether a box is the same for all of them.
+bool read_alike(const Schedule& s, const std::vector<Span>& box) {
+  const int step = cluster_step(s);
+  for (const Span& span : box)
+    for (const Affine* bound : {&span.low, &span.high})
+      for (const auto& term : bound->terms)
+        if (term.first / 2 == step) return false;
+  return true;
+}
+
+// Equal parts of whole eights of rows, along the outermost dim that has any.
+std::string share(EngineBox& box, int parts, std::int64_t width) {
+  box.split = box.dims.size() - 1;
+  while (box.split > 1 && box.dims[box.split].box == 1) --box.split;
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i <= box.split; ++i) elements *= box.dims[i].box;
+  if (box.dims[box.split].box % parts || elements / parts * width % 1024) return "does not fall into equal parts for a cluster";
+  box.parts = parts, box.part_elements = elements / parts;
+  box.dims[box.split].box /= parts;
+  return {};
+}
+
+}  // namespace
+
+int cluster_step(const Schedule& s) {
+  std::vector<int> tiles;
+  for (std::size_t i = 0; i < s.steps.size(); ++i)
+    if (s.steps[i].how == AxisStep::How::tile) tiles.push_back(static_cast<int>(i));
+  return tiles.empty() ? -1 : s.band > 1 && tiles.size() > 1 ? tiles[tiles.size() - 2] : tiles.back();
+}
+
+Or<EngineBox> engine_box(const Program& p, const Region& r, const Schedule& s, const ValueAt& at, const std::vector<Span>& box, const std::vector<std::int64_t>& extent,
+                         const DimOrder& layout) {
+  const Tensor& t = p.tensor(at.tensor);
+  const auto width = static_cast<std::int64_t>(bytes_of(t.dtype)), row = 128 / width;
+  if (!at.swizzled || at.order != layout || layout.empty()) return Refused{t.name + " is not brought in the order in which it lies, swizzled"};
+  std::vector<std::int64_t> dims;
+  for (const Size& d : t.dims) dims.push_back(d.constant());
+  const auto stride = dense_strides(dims, layout);
+  EngineBox out;
+  for (std::size_t i = layout.size(); i-- > 0;) {
+    const auto d = static_cast<std::size_t>(layout[i]);
+    const Span& span = box[d];
+    if (span.step != 1 || span.floor > 0 || span.ceiling < dims[d]) return Refused{t.name + " is not read in whole boxes"};
+    if (ragged(r, s, span) && range_of(r, s, span.high).second < dims[d]) return Refused{t.name + " ends within a box"};
+    if (i + 1 < layout.size() || extent[d] <= row) out.dims.push_back({dims[d], extent[d], stride[d], span.low, 1});
+    else if (dims[d] % row || extent[d] % row || !multiple_of(s, span.low, row)) return Refused{t.name + " does not fill panels of 128 bytes"};
+    else out.dims.push_back({row, row, 1, {}, 1});
+  }
+  const auto inner = static_cast<std::size_t>(layout.back());
+  if (extent[inner] > row) out.dims.push_back({dims[inner] / row, extent[inner] / row, row, box[inner].low, row});
+  if (out.dims[0].box != row) return Refused{t.name + " does not fill rows of 128 bytes"};
+  if (out.dims.size() > 5 || out.dims.size() < 2) return Refused{fmt::format("{}: boxes of {} dims", t.name, out.dims.size())};
+  for (const EngineBox::Dim& d : out.dims)
+    if (d.box < 1 || d.box > 256 || (&d != &out.dims[0] && d.stride * width % 16)) return Refused{t.name + ": a box of more than 256 along a dim, or rows that do not begin on 16 bytes"};
+  if (s.cluster > 1 && read_alike(s, box))
+    if (std::string why = share(out, s.cluster, width); !why.empty()) return Refused{t.name + " " + why};
+  return out;
+}
+
+}  // namespace tilewright

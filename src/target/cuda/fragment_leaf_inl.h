@@ -1,0 +1,338 @@
+// Rows in registers: a group of four warps owns 64 rows of the tile, and what a kernel makes of them stays there as the fragments of its
+// instructions: results of contractions (64 x columns), maps of them, statistics of rows. A contraction's result, rounded and packed,
+// is the first operand of the next one as it lies: both have the same layout.
+//
+//   contract S = Q * K     t_S[columns / 8][4]: of each 8 columns a thread holds two neighbours of two rows
+//   reduce   m = max(S)    t_m[2]: over its own columns, then over the four threads of a row
+//   map      E = exp(S - m);  contract O += E * V
+#pragma once
+#include "target/cuda/tensor_leaf_inl.h"
+
+namespace tilewright::cuda {
+
+struct FragmentLeaf : TensorLeaf {
+  struct Shape { RegionAxis column = -1; std::int64_t columns = 0; };    // no column: one value a row
+  std::map<TensorId, Shape> held{};
+  std::set<TensorId> fresh{};            // held, but nothing was added yet
+
+  std::string fragment(TensorId t) const { return "t_" + tensor(t); }
+  RegionAxis row_axis() const {
+    RegionAxis a = -1;
+    for (const AxisStep& step : s.steps)
+      if (step.how == AxisStep::How::tile) a = step.axis;
+    return a;
+  }
+  RegionAxis axis_in_region(StatementId id, AxisId a) const {
+    const auto x = plain_axis(r.image[static_cast<std::size_t>(r.position(id))][static_cast<std::size_t>(a)]);
+    return x ? *x : -1;
+  }
+  // The statement's axis that runs along an axis of its own points.
+  static AxisId axis_of(const Points& points, StatementId id, RegionAxis x) {
+    const auto& image = points.region.image[static_cast<std::size_t>(points.region.position(id))];
+    for (std::size_t a = 0; a < image.size(); ++a)
+      if (plain_axis(image[a]) == x) return static_cast<AxisId>(a);
+    return -1;
+  }
+
+  // The column axis of a statement's points, reduced ones among them; refused where there are several.
+  Or<Shape> columns_of(const Points& points, StatementId id) const {
+    Shape shape;
+    for (std::size_t x = 0; x < points.region.axes.size(); ++x) {
+      const AxisId a = axis_of(points, id, static_cast<RegionAxis>(x));
+      const RegionAxis own = axis_in_region(id, a);
+      if (own == row_axis() || points.full[x] == 1) continue;
+      if (shape.column >= 0) return Refused{p.tensor(statement(id).out).name + " has more than rows and columns"};
+      shape = {own, points.full[x]};
+    }
+    if (shape.columns % 8) return Refused{fmt::format("{}: {} columns are no multiple of 8", p.tensor(statement(id).out).name, shape.columns)};
+    return shape;
+  }
+
+  // ---- points of a thread: row u / 2, column n * 8 + u % 2 of its own
+
+  static constexpr const char* own_row = "threadIdx.x / 128 * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4";
+  void name_axes(const Points& points, StatementId id, const std::string& row, const std::string& column) {
+    for (std::size_t x = 0; x < points.region.axes.size(); ++x) {
+      const auto at = static_cast<RegionAxis>(x);
+      const RegionAxis own = axis_in_region(id, axis_of(points, id, at));
+      const std::string offset = own == row_axis() ? fmt::format(" + int({}) + {} * 8", own_row, row) : points.full[x] == 1 || column.empty() ? "" : fmt::format(" + {}", column);
+      line(fmt::format("const int {} = {}{};", axis(points, at), low(points, at), offset));
+    }
+  }
+  static std::string own_column(const std::string& n, const std::string& u) { return fmt::format("{} * 8 + int(threadIdx.x % 4) * 2 + {}", n, u); }
+  // The condition under which a point exists in a ragged tile; empty where it always does.
+  std::string existing(const Points& points, StatementId id, bool rows) const {
+    std::string all;
+    for (std::size_t x = 0; x < points.region.axes.size(); ++x) {
+      const auto at = static_cast<RegionAxis>(x);
+      const bool row = axis_in_region(id, axis_of(points, id, at)) == row_axis();
+      if ((row && !rows) || always_live(points, at)) continue;
+      all += fmt::format("{}{} < {}", all.empty() ? "" : " && ", axis(points, at), high(points, at));
+    }
+    return all;
+  }
+
+  // What a body reads of the rows is in registers, if it reads it at the point where it is made.
+  bool know_fragments(ScalarSource& source, StatementId id, const std::string& n, const std::string& u, const std::string& row) {
+    const Statement& st = statement(id);
+    for_each_access(st, [&](const Access& a) {
+      const auto it = held.find(a.tensor);
+      if (it == held.end()) return;
+      const StatementId writer = writer_of(a.tensor);
+      for (std::size_t d = 0; d < a.at.size(); ++d)
+        if (!(substitute(p, a.at[d], r.image[static_cast<std::size_t>(r.position(id))]) ==
+              substitute(p, statement(writer).at[d], r.image[static_cast<std::size_t>(r.position(writer))])))
+          why = fmt::format("{} reads {} at other points than it is made at", p.tensor(st.out).name, p.tensor(a.tensor).name);
+      source.know(a.tensor, it->second.column < 0 ? fmt::format("{}[{}]", fragment(a.tensor), row) : fmt::format("{}[{} * 4 + {}]", fragment(a.tensor), n, u));
+    });
+    return why.empty();
+  }
+  StatementId writer_of(TensorId t) const {
+    for (StatementId id : r.statements)
+      if (statement(id).out == t) return id;
+    TW_ASSERT(!"nobody writes it");
+    return -1;
+  }
+
+  void open_columns_of(std::int64_t columns) {
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {}; ++n)", columns / 8));
+    line("#pragma unroll");
+    line("for (int u = 0; u < 4; ++u) {");
+    ++depth;
+  }
+  void declare(TensorId t, const Shape& shape, DType type) {
+    if (!held.emplace(t, shape).second) return;
+    line(fmt::format("{} {}[{}];", type_of(type), fragment(t), shape.column < 0 ? 2 : shape.columns / 2));
+  }
+
+  // ---- statements
+
+  // The accumulator of a reduction; a contraction that adds to it at once overwrites it instead.
+  void begin_fragment(const Block& nodes, std::size_t n, BufferId b) {
+    const TensorId t = buffer(b).tensor;
+    StatementId id = -1;
+    for (StatementId x : r.statements)
+      if (statement(x).out == t && !statement(x).reduced.empty()) id = x;
+    const auto points = common_points(p, nest, {id});
+    Shape shape;
+    for (std::size_t x = 0; x < points->region.axes.size(); ++x) {
+      const AxisId a = axis_of(*points, id, static_cast<RegionAxis>(x));
+      const auto& reduced = statement(id).reduced;
+      if (std::count(reduced.begin(), reduced.end(), a) || axis_in_region(id, a) == row_axis() || points->full[x] == 1) continue;
+      if (shape.column >= 0) why = p.tensor(t).name + " has more than rows and columns";
+      shape = {axis_in_region(id, a), points->full[x]};
+    }
+    if (shape.columns % 8) why = fmt::format("{}: {} columns are no multiple of 8", p.tensor(t).name, shape.columns);
+    held.erase(t);
+    declare(t, shape, accumulated(statement(id)));
+    const Compute* next = n + 1 < nodes.size() ? std::get_if<Compute>(&nodes[n + 1].op) : nullptr;
+    if (next && next->statement == id && next->kind == Compute::Kind::contract) {
+      fresh.insert(t);
+      return;
+    }
+    line("#pragma unroll");
+    line(fmt::format("for (int e = 0; e < {}; ++e) {}[e] = {};", shape.column < 0 ? 2 : shape.columns / 2, fragment(t), identity(statement(id).reducer, accumulated(statement(id)))));
+  }
+
+  void fragment_map(StatementId id) {
+    const Statement& st = statement(id);
+    const auto points = common_points(p, nest, {id});
+    const auto shape = columns_of(*points, id);
+    if (!shape) {
+      why = shape.reason();
+      return;
+    }
+    const bool stored = std::count(nest.outputs.begin(), nest.outputs.end(), st.out) > 0, rows_only = shape->column < 0;
+    // A state that is multiplied by a value of its row stays as it is where that is 1 in all of a warp's rows: mostly.
+    const TensorId factor = rows_only ? -1 : row_factor(st);
+    if (factor >= 0) {
+      line(fmt::format("if (__any_sync(0xffffffffu, {0}[0] != 1.0f || {0}[1] != 1.0f)) {{", fragment(factor)));
+      ++depth;
+    }
+    declare(st.out, *shape, compute_type(p.tensor(st.out).dtype));
+    if (rows_only) {
+      line("#pragma unroll");
+      line("for (int u = 0; u < 2; ++u) {");
+      ++depth;
+      name_axes(*points, id, "u", "");
+    } else {
+      open_columns_of(shape->columns);
+      name_axes(*points, id, "u / 2", own_column("n", "u % 2"));
+    }
+    ScalarSource source(p, *points, where, axes(*points), pad());
+    source.approximate = true;
+    if (!know_fragments(source, id, "n", "u", rows_only ? "u" : "u / 2")) return;
+    const DType have = compute_type(st.body->dtype);
+    std::string v = source.value(st.body, id), live = existing(*points, id, false);
+    if (st.guard) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
+    if (!only_packed(st.out)) v = source.rounded(v, have, p.tensor(st.out).dtype);
+    out.text += source.lines;
+    line(fmt::format("{}[{}] = {};", fragment(st.out), rows_only ? "u" : "n * 4 + u", live.empty() ? v : fmt::format("{} ? {} : {}(0)", live, v, type_of(p.tensor(st.out).dtype))));
+    close(factor >= 0 ? 2 : 1);
+    if (stored) store_fragment(*points, id, *shape);
+  }
+
+  // out = out * f or select(f == 0, 0, out * f), f of the row: f; else none.
+  TensorId row_factor(const Statement& st) const {
+    auto tensor_of = [](const ScalarRef& x) { return x->op == Op::read ? std::get<Access>(x->leaf).tensor : TensorId{-1}; };
+    ScalarRef body = st.body;
+    TensorId zero = -1;
+    double none = 1;
+    if (body->op == Op::select && body->args[0]->op == Op::eq && is_literal(body->args[0]->args[1], &none) && none == 0 && is_literal(body->args[1], &none) && none == 0) {
+      zero = tensor_of(body->args[0]->args[0]);
+      body = body->args[2];
+    }
+    if (body->op != Op::mul || tensor_of(body->args[0]) != st.out) return -1;
+    const TensorId f = tensor_of(body->args[1]);
+    const auto it = held.find(f);
+    return it != held.end() && it->second.column < 0 && (zero < 0 || zero == f) ? f : -1;
+  }
+
+  // Whether a value goes nowhere but into the packed operand of a contraction, which rounds it.
+  bool only_packed(TensorId t) const {
+    if (std::count(nest.outputs.begin(), nest.outputs.end(), t)) return false;
+    for (StatementId id : r.statements) {
+      const auto c = contraction(p, statement(id));
+      bool read = false;
+      for_each_access(statement(id), [&](const Access& a) { read |= a.tensor == t; });
+      if (read && !(c && (c->a->tensor == t || c->b->tensor == t))) return false;
+    }
+    return true;
+  }
+
+  // Neighbouring columns leave together.
+  void store_fragment(const Points& points, StatementId id, const Shape& shape) {
+    const Statement& st = statement(id);
+    ScalarSource to(p, points, where, axes(points), pad());
+    const std::string address = to.address(st.out, indices(points, id, st.at)), live = existing(points, id, true);
+    if (shape.column < 0) {
+      line("#pragma unroll");
+      line("for (int u = 0; u < 2; ++u) {");
+      ++depth;
+      name_axes(points, id, "u", "");
+      line(fmt::format("if (threadIdx.x % 4 == 0{}) put<1>(&{}, {} + u);", live.empty() ? "" : " && " + live, address, fragment(st.out)));
+      close(1);
+      return;
+    }
+    const bool pairs = shape.columns % 2 == 0 && p.tensor(st.out).dims[static_cast<std::size_t>(layouts[static_cast<std::size_t>(st.out)].back())].constant() % 2 == 0 &&
+                       column_stride(points, id, shape) == 1;
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {}; ++n)", shape.columns / 8));
+    line("#pragma unroll");
+    line(fmt::format("for (int u = 0; u < 4; u += {}) {{", pairs ? 2 : 1));
+    ++depth;
+    name_axes(points, id, "u / 2", own_column("n", "u % 2"));
+    line(fmt::format("{}put<{}>(&{}, {} + n * 4 + u);", live.empty() ? "" : fmt::format("if ({}) ", live), pairs ? 2 : 1, address, fragment(st.out)));
+    close(1);
+  }
+  std::int64_t column_stride(const Points& points, StatementId id, const Shape& shape) const {
+    for (std::size_t x = 0; x < points.region.axes.size(); ++x)
+      if (axis_in_region(id, axis_of(points, id, static_cast<RegionAxis>(x))) == shape.column)
+        return stride_along(points, id, Access{statement(id).out, statement(id).at, {}}, static_cast<RegionAxis>(x));
+    return 0;
+  }
+
+  // Over the columns of a thread in several chains, then over the four threads of a row.
+  void fragment_reduce(StatementId id) {
+    const Statement& st = statement(id);
+    const auto points = common_points(p, nest, {id});
+    const auto shape = columns_of(*points, id);
+    if (!shape || shape->column < 0) {
+      why = shape ? p.tensor(st.out).name + " is not reduced over columns" : shape.reason();
+      return;
+    }
+    const DType type = accumulated(st);
+    const std::string part = "part_" + tensor(st.out), none = identity(st.reducer, type);
+    const int chains = shape->columns % 16 == 0 ? 8 : 4;
+    line("{");
+    ++depth;
+    line(fmt::format("{} {}[{}];", type_of(type), part, chains));
+    line("#pragma unroll");
+    line(fmt::format("for (int e = 0; e < {}; ++e) {}[e] = {};", chains, part, none));
+    open_columns_of(shape->columns);
+    name_axes(*points, id, "u / 2", own_column("n", "u % 2"));
+    ScalarSource source(p, *points, where, axes(*points), pad());
+    source.approximate = true;
+    if (!know_fragments(source, id, "n", "u", "u / 2")) return;
+    std::string v = source.value(st.body, id), live = existing(*points, id, false);
+    if (st.guard) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
+    if (!live.empty()) v = fmt::format("({} ? {} : {})", live, v, none);
+    out.text += source.lines;
+    const std::string chain = chains == 8 ? part + "[n % 2 * 4 + u]" : part + "[u]";
+    line(fmt::format("{} = {};", chain, combined(st.reducer, chain, v)));
+    close(1);
+    line("#pragma unroll");
+    line("for (int u = 0; u < 2; ++u) {");
+    ++depth;
+    auto fold = [&](const std::string& other) { line(fmt::format("{0}[u * 2] = {1};", part, combined(st.reducer, part + "[u * 2]", other))); };
+    fold(part + "[u * 2 + 1]");
+    if (chains == 8) fold(part + "[u * 2 + 4]"), fold(part + "[u * 2 + 5]");
+    for (int lanes : {1, 2}) fold(fmt::format("__shfl_xor_sync(0xffffffffu, {}[u * 2], {})", part, lanes));
+    line(fmt::format("{0}[u] = {1};", fragment(st.out), combined(st.reducer, fragment(st.out) + "[u]", part + "[u * 2]")));
+    close(2);
+  }
+
+  // Both operands from scratch, or the first one from registers.
+  void fragment_contract(StatementId id) {
+    const Statement& st = statement(id);
+    const auto points = common_points(p, nest, {id});
+    const auto c = contraction(p, st);
+    auto runs = [&](const std::vector<AxisId>& list, RegionAxis x) {
+      return std::any_of(list.begin(), list.end(), [&](AxisId a) { return axis_in_region(id, a) == x; });
+    };
+    const bool swapped = runs(c->n, row_axis());
+    const Access *a = swapped ? c->b : c->a, *b = swapped ? c->a : c->b;
+    const Shape& shape = held.at(st.out);
+    RegionAxis k = -1;                   // of the points
+    for (std::size_t x = 0; x < points->region.axes.size(); ++x)
+      if (const AxisId own = axis_of(*points, id, static_cast<RegionAxis>(x)); std::count(c->k.begin(), c->k.end(), own) && points->full[x] > 1) {
+        if (k >= 0) why = "more than one axis of products";
+        k = static_cast<RegionAxis>(x);
+      }
+    const std::int64_t products = full(*points, k);
+    const bool registers = held.count(a->tensor) > 0;
+    const DType type = p.tensor(b->tensor).dtype;
+    const DType taken = p.tensor(a->tensor).dtype;
+    if (taken != type || (type != DType::f16 && type != DType::bf16) || products % 16 || !in_scratch(buffer_of(b->tensor)) || !buffer_of(b->tensor).at->swizzled ||
+        (!registers && (!in_scratch(buffer_of(a->tensor)) || !buffer_of(a->tensor).at->swizzled))) {
+      why = fmt::format("{} x {}: no instruction of four warps takes these operands ({}, {}; {} products)", p.tensor(a->tensor).name, p.tensor(b->tensor).name, name_of(taken), name_of(type), products);
+      return;
+    }
+    const bool k_last = stride_along(*points, id, *b, k) == 1;
+    const std::string name = out.name + "_" + tensor(st.out);
+    group_primitives += group_instruction(name, static_cast<int>(shape.columns), type == DType::bf16, !k_last, registers);
+    if (registers) pack_operand(a->tensor, products, stored_type_of(type));
+    const std::int64_t rows = s.threads / 2;     // of the tile: 64 a group
+    const std::string from_b = k_last ? fmt::format("operand(columns + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", shape.columns * 128) : "k * 2")
+                                      : fmt::format("operand(columns + k * 128, {}, 1024)", products * 128);
+    const std::string from_a = registers ? fmt::format("p_{} + k / 4", tensor(a->tensor))
+                                         : fmt::format("operand(rows + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", rows * 128) : "k * 2");
+    line("{");
+    ++depth;
+    if (!registers) line(fmt::format("const unsigned rows = shared_address({}) + threadIdx.x / 128 * {};", where.at(a->tensor).pointer, 64 * 128));
+    line(fmt::format("const unsigned columns = shared_address({});", where.at(b->tensor).pointer));
+    line("group_begin();");
+    line("#pragma unroll");
+    line(fmt::format("for (int k = 0; k < {}; k += 16) group_multiply_{}({}, {}, {}, {});", products, name, fragment(st.out), from_a, from_b, fresh.count(st.out) ? "k > 0" : "1"));
+    line("group_commit();");
+    line("group_wait<0>();");
+    close(1);
+    fresh.erase(st.out);
+  }
+  // As the instruction takes it: four registers a thread for 16 products.
+  void pack_operand(TensorId t, std::int64_t products, const std::string& type) {
+    line(fmt::format("unsigned p_{}[{}];", tensor(t), products / 4));
+    line("#pragma unroll");
+    line(fmt::format("for (int e = 0; e < {}; ++e) p_{}[e] = packing<{}>::pair({}[e * 2], {}[e * 2 + 1]);", products / 4, tensor(t), type, fragment(t), fragment(t)));
+  }
+
+  void fragment_compute(const Compute& c) {
+    line(fmt::format("// {}", print(p, statement(c.statement))));
+    if (c.kind == Compute::Kind::map) fragment_map(c.statement);
+    else if (c.kind == Compute::Kind::contract) fragment_contract(c.statement);
+    else fragment_reduce(c.statement);
+  }
+};
+
+}  // namespace tilewright::cuda
