@@ -260,7 +260,7 @@ struct Counter {
 
 } // namespace
 
-std::optional<Live> live_turns(const Program& p, const Region& r, const Schedule& s) {
+std::optional<Live> live_share(const Program& p, const Region& r, const Schedule& s) {
   Live live;
   for (std::size_t i = 0; i < s.steps.size() && live.step < 0; ++i)
     if (s.steps[i].how == AxisStep::How::stream) live.step = static_cast<int>(i);
@@ -277,7 +277,7 @@ std::optional<Live> live_turns(const Program& p, const Region& r, const Schedule
 }
 
 std::int64_t moved_alive(const Program& p, const Region& r, const Schedule& s, Count c) {
-  const auto found = live_turns(p, r, s);
+  const auto found = live_share(p, r, s);
   const Live live = found ? *found : Live{};
   const Counter counter{p, r, s, live, {}};
   std::int64_t total = 0;
@@ -305,7 +305,7 @@ std::int64_t moved_alive(const Program& p, const Region& r, const Schedule& s, C
 
 Flow flow_alive(const Program& p, const Region& r, const Schedule& s) {
   Flow f = flow(p, r, s);
-  const auto live = live_turns(p, r, s);
+  const auto live = live_share(p, r, s);
   if (!live || !live->extent) return f;
   const Extents e(p, r, s);
   const Formula share =

@@ -18,7 +18,7 @@ struct Live {
       extent; // mean extent of the stream that a tile still sees, long chunks apart; none: only counts
 };
 // The outermost stream of the schedule; none where it has no stream.
-std::optional<Live> live_turns(const Program&, const Region&, const Schedule&);
+std::optional<Live> live_share(const Program&, const Region&, const Schedule&);
 
 // Values (or bytes) that are moved when dead turns are skipped, exactly.
 std::int64_t moved_alive(const Program&, const Region&, const Schedule&, Count);

@@ -210,7 +210,7 @@ Or<std::vector<TileChoice>> tile_choices(const Program& p, const Part& part, con
   if (m.target != Target::cuda) return Refused{"the machine has no warpgroups"};
   TileChooser chooser(p, part, m);
   if (const std::string why = chooser.prepare(); !why.empty()) return Refused{why};
-  const auto live = live_turns(p, part.region, part.schedule);
+  const auto live = live_share(p, part.region, part.schedule);
   std::vector<TileChoice> all;
   const std::int64_t most =
       std::min<std::int64_t>(256, chooser.extent(chooser.s.steps[static_cast<std::size_t>(chooser.chunk_step)].axis));

@@ -163,7 +163,7 @@ TEST(Numbers, Decode) {
 TEST(Numbers, ACausalHalf) {
   const Case c = case_of(causal, {{"q", 128}}, {{"x", 64}}, {{"q", 8192}, {"x", 8192}, {"d", 128}});
   EXPECT_EQ(moved_alive(c.p, c.r, c.s, Count::values), 70254592);
-  const auto live = live_turns(c.p, c.r, c.s);
+  const auto live = live_share(c.p, c.r, c.s);
   ASSERT_TRUE(live && live->extent);
   EXPECT_EQ(live->alive, 4160);
   EXPECT_EQ(live->turns, 8192);
@@ -179,7 +179,7 @@ TEST(Numbers, ASlidingWindow) {
                          "P[q x] = softmax[x] S[q x] where index(x) <= index(q) and index(x) > index(q) - 512\n"
                          "O[q d] = sum[x] P[q x] * V[x d]\noutput O\n",
                          {{"q", 128}}, {{"x", 64}}, {{"q", 8192}, {"x", 8192}, {"d", 128}});
-  const auto live = live_turns(c.p, c.r, c.s);
+  const auto live = live_share(c.p, c.r, c.s);
   ASSERT_TRUE(live && live->extent);
   EXPECT_EQ(live->extent->text(), "g_q + 511");
   EXPECT_LT(static_cast<double>(live->alive), 0.09 * static_cast<double>(live->turns));
