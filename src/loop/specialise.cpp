@@ -92,9 +92,18 @@ struct Orderer {
     return list;
   }
 
+  static bool reads_any(const Node& n, const std::vector<BufferId>& list) {
+    if (const Compute* c = std::get_if<Compute>(&n.op))
+      if (std::any_of(c->reads.begin(), c->reads.end(), [&](BufferId b) { return std::count(list.begin(), list.end(), b) > 0; })) return true;
+    return std::any_of(n.body.begin(), n.body.end(), [&](const Node& inner) { return reads_any(inner, list); });
+  }
+
   Block block(const Block& nodes) {
     Block out;
     const auto stay = staying(nodes);
+    std::size_t last_reader = 0;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      if (reads_any(nodes[i], stay)) last_reader = i;
     if (!stay.empty()) {
       out.push_back({Pipe{Pipe::Kind::free}, {}});
       for (BufferId b : stay) out.push_back({Load{b}, {}});
@@ -102,6 +111,7 @@ struct Orderer {
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = nodes[i];
+      if (!stay.empty() && i == last_reader + 1) out.push_back({Pipe{Pipe::Kind::release}, {}});
       if (const Load* l = std::get_if<Load>(&n.op); l && std::count(stay.begin(), stay.end(), l->buffer)) continue;
       if (const auto list = std::holds_alternative<For>(n.op) ? ring(n) : std::vector<BufferId>{}; !list.empty()) {
         if (!place(list[0])->bulk) before(out, {}, {list.begin(), list.end()});      // an earlier run of the loop may still read
@@ -132,7 +142,7 @@ struct Orderer {
       read.insert(reads.begin(), reads.end());
       out.insert(out.end(), nodes.begin() + static_cast<std::ptrdiff_t>(first), nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
-    if (!stay.empty()) out.push_back({Pipe{Pipe::Kind::release}, {}});
+    if (!stay.empty() && last_reader + 1 >= nodes.size()) out.push_back({Pipe{Pipe::Kind::release}, {}});
     return out;
   }
 };

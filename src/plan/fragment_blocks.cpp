@@ -66,7 +66,7 @@ struct FragmentChooser {
       });
       if (!operand) continue;
       ValueAt v{t.tensor, LevelRole::scratch, layouts[static_cast<std::size_t>(t.tensor)], 0, true, 1, 0, true};
-      if (t.depth == static_cast<int>(s.steps.size())) v.stages = stages;
+      if (t.depth == static_cast<int>(s.steps.size())) v.stages = stages, v.kept = s.overlapped ? 1 : 0;
       else if (t.depth + 1 != static_cast<int>(s.steps.size())) return false;
       s.values.push_back(std::move(v));
     }
@@ -113,7 +113,7 @@ struct FragmentChooser {
 
   void try_one(int groups, std::int64_t chunk, int stages, int cluster, std::vector<BlockChoice>& found) const {
     Schedule s;
-    s.threads = 128 * groups, s.fragments = true, s.resident = 1;
+    s.threads = 128 * groups, s.fragments = true, s.resident = 1, s.overlapped = stages > 2 && contractions.size() > 1;
     if (extent(stream) <= chunk || chunk % 16 || s.threads + 128 > m.core.block_threads) return;
     const int copying = 40;
     if (registers(chunk) > std::min<std::int64_t>((m.core.registers - 128 * copying) / s.threads / 8 * 8, 240)) return;

@@ -76,7 +76,9 @@ struct Schedule {
   int cluster = 1;                // blocks that follow one another share what they read alike: each brings a part of it to all
   // Of a GPU: groups of four warps own 64 rows of the tile each and keep whatever a turn makes of them in registers, as the fragments of
   // their instructions: results of contractions, maps of them, statistics of rows.
-  bool fragments = false;
+  // `overlapped`: the contraction that ends a turn runs beside the first one of the next turn, while what lies between the two is
+  // computed; groups take turns at them.
+  bool fragments = false, overlapped = false;
   std::vector<OperandAt> operands = {};   // those that are not read as they lie
 };
 

@@ -189,9 +189,8 @@ struct FragmentLeaf : TensorLeaf {
     return it != held.end() && it->second.column < 0 && (zero < 0 || zero == f) ? f : -1;
   }
 
-  // Whether a value goes nowhere but into the packed operand of a contraction, which rounds it.
+  // Whether a value goes nowhere but out, or into the packed operand of a contraction: both round it.
   bool only_packed(TensorId t) const {
-    if (std::count(nest.outputs.begin(), nest.outputs.end(), t)) return false;
     for (StatementId id : r.statements) {
       const auto c = contraction(p, statement(id));
       bool read = false;
@@ -283,7 +282,6 @@ struct FragmentLeaf : TensorLeaf {
     };
     const bool swapped = runs(c->n, row_axis());
     const Access *a = swapped ? c->b : c->a, *b = swapped ? c->a : c->b;
-    const Shape& shape = held.at(st.out);
     RegionAxis k = -1;                   // of the points
     for (std::size_t x = 0; x < points->region.axes.size(); ++x)
       if (const AxisId own = axis_of(*points, id, static_cast<RegionAxis>(x)); std::count(c->k.begin(), c->k.end(), own) && points->full[x] > 1) {
@@ -299,36 +297,123 @@ struct FragmentLeaf : TensorLeaf {
       why = fmt::format("{} x {}: no instruction of four warps takes these operands ({}, {}; {} products)", p.tensor(a->tensor).name, p.tensor(b->tensor).name, name_of(taken), name_of(type), products);
       return;
     }
-    const bool k_last = stride_along(*points, id, *b, k) == 1;
+    issue_contract(*points, id, k, *a, *b, registers);
+  }
+
+  // A contraction's instructions; those of an earlier turn read its stage.
+  StatementId put_off = -1;              // the contraction that ends a turn, if turns overlap
+  bool first_turn = false;
+
+  void issue_contract(const Points& points, StatementId id, RegionAxis k, const Access& a, const Access& b, bool registers) {
+    const Statement& st = statement(id);
+    const Shape& shape = held.at(st.out);
+    const std::int64_t products = full(points, k);
+    const DType type = p.tensor(b.tensor).dtype;
+    const bool k_last = stride_along(points, id, b, k) == 1;
     const std::string name = out.name + "_" + tensor(st.out);
-    group_primitives += group_instruction(name, static_cast<int>(shape.columns), type == DType::bf16, !k_last, registers);
-    if (registers) pack_operand(a->tensor, products, stored_type_of(type));
+    if (made_instructions.insert(id).second) group_primitives += group_instruction(name, static_cast<int>(shape.columns), type == DType::bf16, !k_last, registers);
+    const bool later = id == put_off;
+    if (registers) pack_operand(a.tensor, products, stored_type_of(type), !later);
     const std::int64_t rows = s.threads / 2;     // of the tile: 64 a group
     const std::string from_b = k_last ? fmt::format("operand(columns + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", shape.columns * 128) : "k * 2")
                                       : fmt::format("operand(columns + k * 128, {}, 1024)", products * 128);
-    const std::string from_a = registers ? fmt::format("p_{} + k / 4", tensor(a->tensor))
+    const std::string from_a = registers ? fmt::format("p_{} + k / 4", tensor(a.tensor))
                                          : fmt::format("operand(rows + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", rows * 128) : "k * 2");
-    line("{");
-    ++depth;
-    if (!registers) line(fmt::format("const unsigned rows = shared_address({}) + threadIdx.x / 128 * {};", where.at(a->tensor).pointer, 64 * 128));
-    line(fmt::format("const unsigned columns = shared_address({});", where.at(b->tensor).pointer));
-    line("group_begin();");
-    line("#pragma unroll");
-    line(fmt::format("for (int k = 0; k < {}; k += 16) group_multiply_{}({}, {}, {}, {});", products, name, fragment(st.out), from_a, from_b, fresh.count(st.out) ? "k > 0" : "1"));
-    line("group_commit();");
-    line("group_wait<0>();");
-    close(1);
+    std::vector<std::string> lines;
+    lines.push_back("{");
+    if (!registers) lines.push_back(fmt::format("  const unsigned rows = shared_address({}) + threadIdx.x / 128 * {};", where.at(a.tensor).pointer, 64 * 128));
+    lines.push_back(fmt::format("  const unsigned columns = shared_address({});", later ? earlier_stage(b.tensor) : where.at(b.tensor).pointer));
+    lines.push_back("  group_begin();");
+    lines.push_back("  #pragma unroll");
+    lines.push_back(fmt::format("  for (int k = 0; k < {}; k += 16) group_multiply_{}({}, {}, {}, {});", products, name, fragment(st.out), from_a, from_b, fresh.count(st.out) ? "k > 0" : "1"));
+    lines.push_back("  group_commit();");
+    lines.push_back("}");
     fresh.erase(st.out);
+    if (later) {
+      put_off_lines = lines;
+      return;
+    }
+    const bool beside = put_off >= 0;
+    if (beside) line(fmt::format("turn_begins<{}>();", s.threads / 128));
+    for (const std::string& text : lines) line(text);
+    if (beside && !first_turn) print_put_off();
+    if (beside) line(fmt::format("turn_ends<{}>();", s.threads / 128));
+    wait_for(st.out, beside && !first_turn ? 1 : 0);
   }
+  std::set<StatementId> made_instructions{};
+  std::vector<std::string> put_off_lines{};
+  void print_put_off() {
+    line(fmt::format("// of the turn before: {}", print(p, statement(put_off))));
+    for (const std::string& text : put_off_lines) line(text);
+  }
+  std::string earlier_stage(TensorId t) const {
+    const Buffer& b = buffer_of(t);
+    const std::string ring = ring_name(s.steps.empty() ? -1 : static_cast<int>(s.steps.size()) - 1);
+    return fmt::format("ring_{} + {} * {}", tensor(t), earlier("stage_" + ring, 1, b.at->stages), stage_elements.at(t));
+  }
+  // Until then nothing may touch the result: the wait names its registers.
+  void wait_for(TensorId t, int pending) {
+    const std::int64_t n = held.at(t).columns / 2;
+    if (waits.insert({n, pending}).second) {
+      std::string operands;
+      for (std::int64_t i = 0; i < n; ++i) operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+      group_primitives += fmt::format("TW_DEVICE void group_wait_{0}_{1}(float* d) {{ asm volatile(\"wgmma.wait_group.sync.aligned {1};\" : {2} :: \"memory\"); }}\n", n, pending, operands);
+    }
+    line(fmt::format("group_wait_{}_{}({});", n, pending, fragment(t)));
+  }
+  std::set<std::pair<std::int64_t, int>> waits{};
+
+  // ---- turns that overlap
+
+  // The contraction whose result nothing else in the turn reads but what corrects it: it may end in the next turn.
+  StatementId last_of(const Block& turn) const {
+    StatementId last = -1;
+    bool other = false;
+    for (const Node& n : turn)
+      if (const Compute* c = std::get_if<Compute>(&n.op); c && c->kind == Compute::Kind::contract) other |= last >= 0, last = c->statement;
+    if (!other) return -1;
+    for (const Node& n : turn)
+      if (const Compute* c = std::get_if<Compute>(&n.op); c && statement(c->statement).out != statement(last).out) {
+        bool reads = false;
+        for_each_access(statement(c->statement), [&](const Access& a) { reads |= a.tensor == statement(last).out; });
+        if (reads) return -1;
+      }
+    return last;
+  }
+  void begin_overlap(const Block& turn) {
+    put_off = last_of(turn);
+    if (put_off < 0) {
+      why = "no contraction of a turn can end in the next one";
+      return;
+    }
+    const auto c = contraction(p, statement(put_off));
+    const auto points = common_points(p, nest, {put_off});
+    for (const Access* a : {c->a, c->b})
+      if (!in_scratch(buffer_of(a->tensor)))
+        for (std::size_t x = 0; x < points->region.axes.size(); ++x)
+          if (const AxisId own = axis_of(*points, put_off, static_cast<RegionAxis>(x)); std::count(c->k.begin(), c->k.end(), own) && points->full[x] > 1)
+            line(fmt::format("unsigned p_{}[{}];", tensor(a->tensor), points->full[x] / 4));
+  }
+  // The first statement of a turn that touches the sum of the last one: that must be there.
+  void before_correction(StatementId id) {
+    if (put_off >= 0 && !first_turn && id != put_off && statement(id).out == statement(put_off).out) wait_for(statement(id).out, 0);
+  }
+  void end_overlap() {
+    print_put_off();
+    wait_for(statement(put_off).out, 0);
+    put_off = -1;
+  }
+
   // As the instruction takes it: four registers a thread for 16 products.
-  void pack_operand(TensorId t, std::int64_t products, const std::string& type) {
-    line(fmt::format("unsigned p_{}[{}];", tensor(t), products / 4));
+  void pack_operand(TensorId t, std::int64_t products, const std::string& type, bool declared) {
+    if (declared) line(fmt::format("unsigned p_{}[{}];", tensor(t), products / 4));
     line("#pragma unroll");
     line(fmt::format("for (int e = 0; e < {}; ++e) p_{}[e] = packing<{}>::pair({}[e * 2], {}[e * 2 + 1]);", products / 4, tensor(t), type, fragment(t), fragment(t)));
   }
 
   void fragment_compute(const Compute& c) {
     line(fmt::format("// {}", print(p, statement(c.statement))));
+    before_correction(c.statement);
     if (c.kind == Compute::Kind::map) fragment_map(c.statement);
     else if (c.kind == Compute::Kind::contract) fragment_contract(c.statement);
     else fragment_reduce(c.statement);

@@ -64,6 +64,7 @@ template <class T> TW_DEVICE T floor_mod(T a, T b) { T r = a % b; return r != 0 
 TW_DEVICE float floor_div(float a, float b) { return floorf(a / b); }
 TW_DEVICE float floor_mod(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 TW_DEVICE float exp_fast(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.44269504f)); return r; }
+TW_DEVICE float divide_fast(float a, float b) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 TW_DEVICE float exp_difference(float a, float b) {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(fmaf(a, 1.44269504f, -(b * 1.44269504f))));
@@ -179,6 +180,9 @@ TW_DEVICE unsigned long long operand(unsigned address, int panel, int eight) {
 TW_DEVICE void group_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TW_DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> TW_DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
+// Groups take turns: each waits for the one in front, and lets the next one go.
+template <int groups> TW_DEVICE void turn_begins() { if constexpr (groups > 1) asm volatile("bar.sync %0, 256;" :: "r"(2 + int(threadIdx.x / 128)) : "memory"); }
+template <int groups> TW_DEVICE void turn_ends() { if constexpr (groups > 1) asm volatile("bar.arrive %0, 256;" :: "r"(2 + int(threadIdx.x / 128 + 1) % groups) : "memory"); }
 TW_DEVICE void scratch_to_group() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // c[16 x 8] += a[16 x 16] * b[16 x 8]
 template <class T> TW_DEVICE void multiply_add(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1);

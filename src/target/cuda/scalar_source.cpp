@@ -215,6 +215,7 @@ std::string ScalarSource::fast_form(const Scalar& s) {
   if (s.op == Op::exp) return fmt::format("exp_fast({})", node(s.args[0]));
   double by = 0;
   if (s.op == Op::div && is_literal(s.args[1], &by) && by != 0 && std::isfinite(1 / by)) return fmt::format("{} * ({})", node(s.args[0]), literal(1 / by, DType::f32));
+  if (s.op == Op::div) return fmt::format("divide_fast({}, {})", node(s.args[0]), node(s.args[1]));
   return {};
 }
 

@@ -127,17 +127,33 @@ struct NestText : FragmentLeaf {
     for (const Node& n : node.body)
       if (const Load* l = std::get_if<Load>(&n.op); l && in_scratch(buffer(l->buffer)) && !in_bulk(buffer(l->buffer))) prepare(buffer(l->buffer), f.step);
     if (f.stages > 1 && !piped) begin_ring(node, f);
-    line(fmt::format("for (int {0} = 0; {0} < {1}; {0} += {2}) {{", lo, f.extent, f.size));
+    const bool overlaps = s.overlapped && piped && role == Role::computes;
+    if (overlaps) begin_overlap(node.body);
+    if (overlaps) {                      // the first turn has none before it
+      first_turn = true;
+      line("{");
+      ++depth;
+      line(fmt::format("const int {} = 0, {} = min({}, {});", lo, hi, f.size, f.extent));
+      const auto around = held;
+      turn(node, f, piped);
+      held = around;
+      first_turn = false;
+    }
+    line(fmt::format("for (int {0} = {3}; {0} < {1}; {0} += {2}) {{", lo, f.extent, f.size, overlaps ? f.size : 0));
     ++depth;
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
-    if (f.stages > 1) at_stage(ring_of(node), "stage_" + variable_name(f));
-    block(node.body, f.stages > 1 ? &node : nullptr);
-    if (f.stages > 1 && !piped) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
-    close(1);
+    turn(node, f, piped);
+    if (overlaps) end_overlap();
     if (piped && role == Role::computes) {
       if (grouped()) line("group_wait<0>();");
       release_kept(node);
     }
+  }
+  void turn(const Node& node, const For& f, bool piped) {
+    if (f.stages > 1) at_stage(ring_of(node), "stage_" + variable_name(f));
+    block(node.body, f.stages > 1 ? &node : nullptr);
+    if (f.stages > 1 && !piped) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
+    close(1);
   }
 
   // The tile of each block. In bands, blocks that run together share operands of both axes.
@@ -200,6 +216,7 @@ struct NestText : FragmentLeaf {
     line(fmt::format("registers_up<{}>();", computing));
     role = Role::computes;
     begin_pipes();
+    if (s.overlapped && s.threads > 128) line(fmt::format("if (threadIdx.x / 128 == {0}) turn_ends<{1}>();", s.threads / 128 - 1, s.threads / 128));
     tiles(grid, body);
     close(1);
     if (s.cluster > 1) line("cluster_meet();  // nobody leaves while others write into its scratch");
