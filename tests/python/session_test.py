@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import pickle
 import sys
 import threading
@@ -180,7 +181,8 @@ class Errors(unittest.TestCase):
         self.expect("E0201", "nowhere.onnx", lambda: tilewright.Session("nowhere.onnx"))
         self.expect("E0302", "colour", lambda: tilewright.compile(SCALE, colour="red"))
         self.expect("E0302", "q", lambda: tilewright.compile(SCALE, sizes={"q": 1}))
-        self.expect("E0601", "CPU", lambda: tilewright.compile(SCALE, device="cuda"))
+        os.environ["TILEWRIGHT_CUDA"] = "/nonexistent/libcuda.so"
+        self.expect("E0601", "no CUDA driver", lambda: tilewright.compile(SCALE, device="cuda"))
         self.expect("E0202", "", lambda: tilewright.Session(b"\x00\x01nonsense"))
         with self.assertRaises(TypeError):
             tilewright.Session(None)
