@@ -2,6 +2,7 @@
 // writes down what it is asked. Results are right where no kernel of the GPU is needed: that is what steps on the CPU are tested by.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include "runtime/open.h"
 #include "runtime/sessions.h"
 #include "target/cuda/compiler.h"
+#include "target/cuda/executor.h"
 #include "target/cuda/kernel_cache.h"
 
 namespace tilewright {
@@ -210,6 +212,35 @@ TEST_F(CudaSession, KernelsAreKeptOnDisk) {
   Session s(program(chain), on_gpu());
   ASSERT_EQ(s.notes().size(), 1u);
   EXPECT_NE(s.notes()[0].find("cannot be kept in /proc/nowhere"), std::string::npos);
+}
+
+// The planner says in which order a weight's elements lie on the GPU.
+TEST_F(CudaSession, WeightsLieAsThePlanSays) {
+  SessionOptions o = on_gpu();
+  o.machine = "h200";
+  Program p = fix_sizes(parse("program w(n=3, a=4, b=5, c=6)\ninput X[n a] : f32\nweight W[a b c] : f32\nY[n b c] = sum[a] X[n a] * W[a b c]\noutput Y\n", "w.tw"), {});
+  Array w = Array::make(DType::f32, {4, 5, 6});
+  for (std::int64_t i = 0; i < w.count(); ++i) w.as<float>()[i] = static_cast<float>(i);
+  bind_constants(p, {{"W", w}});
+  Plan plan = plan_program(p, o);
+  TensorId id = 0;
+  while (plan.program->tensor(id).kind != Kind::weight) ++id;
+  const auto dims = dims_of(plan.program->tensor(id));
+  for (DimOrder order = row_major(dims.size());;) {
+    plan.layouts[static_cast<std::size_t>(id)] = order;
+    cuda::Device gpu;
+    const cuda::Built built = cuda::build(plan, gpu.arch(), {});
+    const cuda::Executor e(gpu, plan, built, plan_memory(plan, 256), 1);
+    ASSERT_TRUE(built.kernels[0].code) << built.kernels[0].why;
+    const auto to = dense_strides(dims, order), from = dense_strides(dims, row_major(dims.size()));
+    const float* there = reinterpret_cast<const float*>(e.address(id));      // the heap's, as this driver has it
+    for (std::int64_t i = 0; i < w.count(); ++i) {
+      std::int64_t rest = i, place = 0;
+      for (std::size_t d = 0; d < dims.size(); ++d) place += rest / from[d] * to[d], rest %= from[d];
+      ASSERT_EQ(there[place], static_cast<float>(i));
+    }
+    if (!std::next_permutation(order.begin(), order.end())) break;
+  }
 }
 
 TEST(CudaDevice, NamesAndMachines) {
