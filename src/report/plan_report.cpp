@@ -80,10 +80,12 @@ std::string plan_headline(const Plan& plan) {
   std::size_t joined = 0;
   for (const PlannedKernel& k : plan.kernels) joined += k.groups > 1;
   if (joined > 0) line += fmt::format(", {} of them joined", joined);
+  const std::string of_what = plan.machine.target == Target::cuda ? fmt::format("{}, {} cores", plan.machine.arch, plan.machine.core.count)
+                                                                  : fmt::format("{} threads, {}", plan.options.threads, plan.options.isa);
   return line +
-         fmt::format(", for {} ({} threads, {})\n{} multiply-adds, {} loaded, {} stored, {} compulsory; "
+         fmt::format(", for {} ({})\n{} multiply-adds, {} loaded, {} stored, {} compulsory; "
                      "predicted {}\nchosen by {}: {} sets of neighbours looked at, {} kernels priced, {} states, {}\n",
-                     title, plan.options.threads, plan.options.isa, count_text(t.multiply_adds), bytes_text(t.loaded),
+                     title, of_what, count_text(t.multiply_adds), bytes_text(t.loaded),
                      bytes_text(t.stored), bytes_text(t.compulsory), time_text(t.seconds),
                      plan.options.objective == Objective::bytes ? "bytes" : "time", plan.search.candidates,
                      plan.search.priced, plan.search.states,

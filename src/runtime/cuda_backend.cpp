@@ -148,6 +148,26 @@ private:
 };
 
 int number_of(const std::string& arch) { return std::atoi(arch.c_str() + std::min<std::size_t>(3, arch.size())); }
+
+// The words of a name; of a machine's title the one that says which product it is: "H200" of "NVIDIA H200 SXM, 141 GB".
+std::vector<std::string> words_of(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c))) words.back() += c;
+    else if (!words.back().empty()) words.emplace_back();
+  }
+  return words;
+}
+std::string product_of(const std::string& title) {
+  const auto words = words_of(title.substr(0, title.find(',')));
+  const auto numbered = std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.find_first_of("0123456789") != std::string::npos; });
+  return numbered != words.end() ? *numbered : words.back();
+}
+bool has_word(const std::string& name, const std::string& word) {
+  const auto words = words_of(name);
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 bool own_only(const std::string& arch) { return arch.ends_with('a'); } // has instructions that no other architecture has
 
 } // namespace
@@ -174,10 +194,9 @@ Machine machine_for(const cuda::Facts& gpu, std::string& note) {
   for (const std::string& name : machine_names()) {
     Machine m = machine_named(name);
     if (m.target != Target::cuda) continue;
-    const std::string title = m.title.substr(0, m.title.find(','));
-    if (gpu.name.starts_with(title) || title.starts_with(gpu.name)) return m;
+    if (m.arch == gpu.arch && has_word(gpu.name, product_of(m.title))) return m;
     if (m.arch != gpu.arch && (own_only(m.arch) || number_of(m.arch) > number_of(gpu.arch))) continue;
-    const auto rank = [&](const Machine& x) { return std::pair(number_of(x.arch), -std::abs(x.core.count - gpu.cores)); };
+    const auto rank = [&](const Machine& x) { return std::pair(-std::abs(x.core.count - gpu.cores), number_of(x.arch)); };
     if (!best || rank(m) > rank(*best)) best = std::move(m);
   }
   if (!best)

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "expr/sizes.h"
+#include "target/cuda/driver.h"
 
 namespace tilewright {
 
@@ -43,6 +44,7 @@ Binding checked(const Program& p, const Binding& given) {
 
 Sessions::Sessions(Program program, SessionOptions options)
     : program_(std::move(program)), options_(std::move(options)), given_(checked(program_, options_.sizes)) {
+  if (const int gpu = parse_device(options_.device); gpu >= 0) cuda::require_gpu(gpu); // told now, not at the first run
   options_.sizes.clear();
 }
 

@@ -135,6 +135,7 @@ TEST_F(Scale, RefusesWhatDoesNotFit) {
   in[0].stride[0] = INT64_MIN, expect_refused("stride 0"), again();
   in[0].data = nullptr, expect_refused("no data"), again();
   in[0].device = 2, expect_refused("device 2"), again();
+  in[0].device = TW_CUDA, expect_refused("on the CPU"), again();
   in[0].capacity = 31, expect_refused("31 bytes, 32 are needed"), again();
   in[0].name = "nobody", expect_refused("it has X, s"), again();
   in[1].name = "X", expect_refused("given twice"), again();
@@ -268,6 +269,7 @@ TEST(Open, TellsWhatIsWrong) {
   refused(scale_text, {{"program", "other"}}, "other");
   refused(scale_text, {{nullptr, "1"}}, "option key");
   refused(scale_text, {{"threads", nullptr}}, "threads");
+  ::setenv("TILEWRIGHT_CUDA", "/nonexistent/libcuda.so", 1);
   Opened cuda(scale_text, {{"device", "cuda:0"}});
   EXPECT_EQ(cuda.status, TW_NO_DEVICE);
   tw_session* s = nullptr;

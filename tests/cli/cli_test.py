@@ -283,13 +283,13 @@ class BadInput(Case):
                            (["run", MLP, "--threads", "x"], "threads"), (["run", MLP, "--iterations", "0"], "iterations"),
                            (["run", MLP, "--size", "n"], "NAME=VALUE"), (["run", MLP, "--size", "n=-1"], "'-1'"),
                            (["run", MLP, "--size", "zz=1"], "zz"), (["run", MLP, "--size", "n=1", "--size", "n=2"], "twice"),
-                           (["run", MLP, "--isa", "sse9"], "sse9"), (["run", MLP, "--device", "tpu"], "tpu"),
+                           (["run", MLP, "--isa", "sse9"], "sse9"), (["run", MLP, "--device", "tpu"], "tpu"), (["run", MLP, "--device", "cuda:x"], "cuda:N"),
                            (["run", MLP, "--without", "magic"], "magic"), (["run", MLP, "--program", "zz"], "zz"),
                            (["run", MLP, "--layout", "hwc"], "layout"), (["run", MLP, "--input", "Q=random"], "Q"),
                            (["run", MLP, "--input", "X=random:a"], "random"), (["run", MLP, "--input", "X=random:1:5:2"], "random"),
                            (["bench", MLP, "--vs", "tensorflow"], "vs"), (["verify", MLP, "--tolerance", "-1"], "tolerance")]:
             self.expect(2, *line, message=part)
-        self.expect(4, "run", MLP, "--device", "cuda", message="CPU")
+        self.expect(4, "run", MLP, "--device", "cuda", message="no CUDA driver", env={**os.environ, "TILEWRIGHT_CUDA": "/nonexistent/libcuda.so"})
 
     def test_files_that_are_no_models(self):
         self.expect(2, "run", "nowhere.onnx", message="nowhere.onnx")

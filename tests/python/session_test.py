@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import os
 import pickle
 import sys
 import threading
@@ -94,7 +95,7 @@ class Results(unittest.TestCase):
         y, z = np.zeros((2, 3), np.float32), np.zeros(2, np.float32)
         self.session.run(None, {"X": Owner(np.asfortranarray(X)), "k": K}, out=[Owner(y), Owner(z)])
         np.testing.assert_array_equal(y, X * K)
-        with self.assertRaisesRegex(tilewright.Error, "only CPU"):
+        with self.assertRaisesRegex(tilewright.Error, "the session on the CPU"):
             self.session.run(None, {"X": Owner(X, (2, 0)), "k": K})
         before = sys.getrefcount(x.array)
         for _ in range(10):
@@ -180,7 +181,8 @@ class Errors(unittest.TestCase):
         self.expect("E0201", "nowhere.onnx", lambda: tilewright.Session("nowhere.onnx"))
         self.expect("E0302", "colour", lambda: tilewright.compile(SCALE, colour="red"))
         self.expect("E0302", "q", lambda: tilewright.compile(SCALE, sizes={"q": 1}))
-        self.expect("E0601", "CPU", lambda: tilewright.compile(SCALE, device="cuda"))
+        os.environ["TILEWRIGHT_CUDA"] = "/nonexistent/libcuda.so"
+        self.expect("E0601", "no CUDA driver", lambda: tilewright.compile(SCALE, device="cuda"))
         self.expect("E0202", "", lambda: tilewright.Session(b"\x00\x01nonsense"))
         with self.assertRaises(TypeError):
             tilewright.Session(None)

@@ -135,6 +135,14 @@ std::string arch_of(int major, int minor) { return fmt::format("sm_{}{}{}", majo
 
 }  // namespace
 
+void require_gpu(int ordinal) {
+  check(driver().init(0), "the CUDA driver does not start");
+  int count = 0;
+  check(driver().device_count(&count), "no GPU can be counted");
+  if (ordinal < 0 || ordinal >= count)
+    throw Error(Code::device, "", fmt::format("there is no GPU {}: this machine has {}", ordinal, count), count > 0 ? "count from 0: --device cuda:0" : "run with --device cpu");
+}
+
 struct Device::State {
   int device = 0;
   void *context = nullptr, *stream = nullptr, *order = nullptr, *from = nullptr, *to = nullptr;   // the last three are events
@@ -145,11 +153,7 @@ struct Device::State {
 Device::Device(int ordinal) : state_(std::make_unique<State>()), ordinal_(ordinal) {
   const Driver& d = driver();
   State& s = *state_;
-  check(d.init(0), "the CUDA driver does not start");
-  int count = 0;
-  check(d.device_count(&count), "no GPU can be counted");
-  if (ordinal < 0 || ordinal >= count)
-    throw Error(Code::device, "", fmt::format("there is no GPU {}: this machine has {}", ordinal, count), count > 0 ? "count from 0: --device cuda:0" : "run with --device cpu");
+  require_gpu(ordinal);
   check(d.device_get(&s.device, ordinal), "no GPU");
   char text[256] = {};
   check(d.device_name(text, sizeof text, s.device), "the GPU has no name");

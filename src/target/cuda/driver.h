@@ -41,6 +41,9 @@ struct Facts {
   std::int64_t memory = 0;
 };
 
+// Error(device) where there is no GPU of that number, or no driver.
+void require_gpu(int ordinal);
+
 // One GPU with a stream, memory and modules of its own, in the context that all of this process share. Not for several threads at
 // once; each thread that uses it says so first. Throws Error(device): no driver, no such device; Error(memory): out of memory; with
 // the driver's words.

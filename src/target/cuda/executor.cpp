@@ -92,6 +92,7 @@ struct Executor::State {
   std::shared_ptr<std::byte[]> scratch;
   std::list<Recorded> recorded;          // last used first
   std::int64_t weight_bytes = 0;
+  bool recording = false;
 
   const Program& p() const { return *plan.program; }
   const Tensor& tensor(TensorId t) const { return p().tensor(t); }
@@ -205,7 +206,7 @@ struct Executor::State {
     l.early = l.early && early;
     try {
       gpu.launch(l, arguments);
-      if (one_by_one()) gpu.synchronise();
+      if (one_by_one() && !recording) gpu.synchronise();
     } catch (const Error& e) {
       throw Error(e.code, where(k), e.message, e.hint);
     }
@@ -239,20 +240,23 @@ struct Executor::State {
     return recorded.front();
   }
 
-  Graph record(const GpuStep& s) {
+  template <class F> Graph record(F&& launches) {
     gpu.begin_capture();
+    recording = true;
     try {
-      launch_all(s);
+      launches();
     } catch (...) {
+      recording = false;
       gpu.abandon_capture();
       throw;
     }
+    recording = false;
     return gpu.end_capture();
   }
 
   void record_all(Recorded& here) {
     for (const auto& step : steps)
-      if (const GpuStep* g = std::get_if<GpuStep>(&step)) here.graphs.push_back(record(*g));
+      if (const GpuStep* g = std::get_if<GpuStep>(&step)) here.graphs.push_back(record([&] { launch_all(*g); }));
   }
 
   void run(const std::atomic<bool>* cancelled) {
@@ -306,14 +310,20 @@ struct Executor::State {
         continue;
       }
       const GpuStep& g = std::get<GpuStep>(step);
-      for (std::size_t k = g.first; k < g.first + g.count; ++k) list[k] = gpu.seconds(side_by_side, repeats, [&](int i) { launch_kernel(k, i > 0); });
+      for (std::size_t k = g.first; k < g.first + g.count; ++k) {
+        const Graph graph = record([&] {
+          for (int i = 0; i < side_by_side; ++i) launch_kernel(k, i > 0);
+        });
+        list[k] = gpu.seconds(graph, repeats) / side_by_side;
+        gpu.destroy(graph);
+      }
     }
     return list;
   }
 };
 
 Executor::Executor(Device& gpu, const Plan& plan, const Built& built, const MemoryPlan& memory, int threads)
-    : state_(new State{gpu, plan, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, 0}) {
+    : state_(new State{gpu, plan, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, 0, false}) {
   State& s = *state_;
   const std::size_t n = plan.program->tensors.size();
   s.base.assign(n, 0), s.host.resize(n), s.host_base.assign(n, nullptr);
