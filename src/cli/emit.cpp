@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/inputs.h"
+#include "law/excerpt.h"
 #include "plan/choose.h"
 #include "report/explain.h"
 #include "target/cuda/source.h"
@@ -98,7 +99,7 @@ int emit_command(const EmitArguments& a) {
       text += fmt::format("// {}: an opaque node has no kernel\n\n", kernel.name);
       continue;
     }
-    const std::string key = signature(p, *kernel.region, plan.layouts);
+    const std::string key = signature(p, *kernel.region, &plan.layouts);
     auto found = chosen.find(key);
     if (found == chosen.end())
       found =

@@ -80,6 +80,9 @@ std::string plan_headline(const Plan& plan) {
   std::size_t joined = 0;
   for (const PlannedKernel& k : plan.kernels) joined += k.groups > 1;
   if (joined > 0) line += fmt::format(", {} of them joined", joined);
+  const auto merged = std::count_if(plan.merged.begin(), plan.merged.end(), [](const Alternative& a) { return a.rule.empty(); });
+  if (!plan.merged.empty())
+    line += fmt::format(", {} of {} sets of sibling contractions merged", merged, plan.merged.size());
   return line +
          fmt::format(", for {} ({} threads, {})\n{} multiply-adds, {} loaded, {} stored, {} compulsory; "
                      "predicted {}\nchosen by {}: {} sets of neighbours looked at, {} kernels priced, {} states, {}\n",
