@@ -18,7 +18,7 @@ constexpr const char* footer =
 // What was typed, before it is looked at.
 struct Typed {
   std::vector<std::string> sizes, without;
-  std::string objective = "time", fuse = "on";
+  std::string objective = "time", fuse = "on", constraints = "own", cost = "exact";
 };
 
 void add_common(CLI::App& app, Common& c, Typed& typed) {
@@ -31,6 +31,18 @@ void add_common(CLI::App& app, Common& c, Typed& typed) {
   app.add_option("--without", typed.without, "leave out a pass, by name; may be repeated")->allow_extra_args(false);
   app.add_option("--objective", typed.objective, "what kernels and tiles are chosen by: time or bytes")
       ->check(CLI::IsMember({"time", "bytes"}))
+      ->capture_default_str();
+  app.add_option("--joined", c.open.session.rules.joined, "layers in one kernel at most; default: 4")->check(CLI::Range(1, 12));
+  app.add_option("--margin", c.open.session.rules.margin, "share of the predicted time that joining must save; default: 0.08")
+      ->check(CLI::Range(0.0, 0.99));
+  app.add_option("--redundancy", c.open.session.rules.redundancy,
+                 "by bytes: operations that may be computed again for each byte saved; default: 10")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--constraints", typed.constraints, "by bytes: paper: pairs only, operands held whole; or own")
+      ->check(CLI::IsMember({"own", "paper"}))
+      ->capture_default_str();
+  app.add_option("--cost", typed.cost, "by bytes: exact, or paper: its equations, for comparison")
+      ->check(CLI::IsMember({"exact", "paper"}))
       ->capture_default_str();
   app.add_option("--fuse", typed.fuse, "kernels of several reductions, where they pay: on or off")
       ->check(CLI::IsMember({"on", "off"}))
@@ -78,6 +90,11 @@ void take_sizes(Common& c, const Typed& typed) {
   c.open.session.without = typed.without;
   c.open.session.objective = typed.objective == "bytes" ? Objective::bytes : Objective::time;
   c.open.session.fuse = typed.fuse == "on";
+  c.open.session.rules.paper_constraints = typed.constraints == "paper";
+  c.open.session.rules.paper_cost = typed.cost == "paper";
+  if (typed.objective != "bytes" && (typed.constraints == "paper" || typed.cost == "paper"))
+    throw Error(Code::option, typed.cost == "paper" ? "--cost" : "--constraints", "paper counts bytes",
+                "add --objective bytes");
   if (!c.open.session.isa.empty()) static_cast<void>(parse_isa(c.open.session.isa));
   parse_device(c.device, "--device");
   c.open.session.device = c.device;
@@ -93,6 +110,7 @@ struct Parser {
   EmitArguments emit;
   VerifyArguments verify;
   BenchArguments bench;
+  CacheArguments cache;
   DeviceOptions device;
 
   CLI::App* command(const char* name, const char* does) {
@@ -142,6 +160,11 @@ struct Parser {
     add_plan(*sub, bench);
     sub->add_option("--vs", bench.versus, "alternate with a peer: onnxruntime, or layerwise (ours, one reduction a kernel)")
         ->check(CLI::IsMember({"onnxruntime", "layerwise"}));
+    sub = command("cache", "Show or remove what is kept on disk between runs");
+    sub->add_option("ACTION", cache.action, "ls: each file; stat: how much of each kind; clear: remove all of it")
+        ->check(CLI::IsMember({"ls", "stat", "clear"}))
+        ->required();
+    sub->add_flag("--json", cache.json, "results as JSON, and nothing else, on standard output");
     sub = command("device", "Show this machine, as the planner sees it");
     sub->add_flag("--calibrate", device.calibrate, "measure this CPU and keep the figures");
     sub->add_option("--threads", device.threads, "the CPU as so many threads see it")->check(CLI::Range(0, 1024));
@@ -152,6 +175,7 @@ struct Parser {
   Arguments chosen() {
     const std::string name = app.get_subcommands().front()->get_name();
     if (name == "device") return device;
+    if (name == "cache") return cache;
     if (name == "run") return finished(run);
     if (name == "plan") return finished(plan);
     if (name == "explain") return finished(explain);
@@ -177,18 +201,18 @@ struct Parser {
 std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std::string& text) {
   Parser parser;
   parser.declare();
-  constexpr const char* commands[] = {"run", "plan", "explain", "derive", "emit", "verify", "bench", "device"};
+  constexpr const char* commands[] = {"run", "plan", "explain", "derive", "emit", "verify", "bench", "device", "cache"};
   const auto known = [&](const std::string& word) {
     return std::find(std::begin(commands), std::end(commands), word) != std::end(commands);
   };
   const std::string first = argc < 2 ? "" : argv[1];
-  constexpr const char* later[] = {"report", "cache"};
+  constexpr const char* later[] = {"report"};
   if (std::find(std::begin(later), std::end(later), first) != std::end(later))
-    throw Error(Code::unsupported, first, "the command is not in this version", "run, plan, explain, derive, emit, verify, bench or device");
+    throw Error(Code::unsupported, first, "the command is not in this version", "run, plan, explain, derive, emit, verify, bench, device or cache");
   if (first.empty() || (first[0] != '-' && !known(first))) {
     throw Error(Code::option, "",
                 first.empty() ? "no command is given" : fmt::format("there is no command '{}'", first),
-                "run, plan, explain, derive, emit, verify, bench or device; --help tells more");
+                "run, plan, explain, derive, emit, verify, bench, device or cache; --help tells more");
   }
   try {
     parser.app.parse(argc, argv);

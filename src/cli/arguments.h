@@ -61,8 +61,13 @@ struct BenchArguments : Common {
   std::string python;
 };
 
-using Arguments =
-    std::variant<RunArguments, PlanArguments, ExplainArguments, DeriveArguments, EmitArguments, VerifyArguments, BenchArguments, DeviceOptions>;
+struct CacheArguments {
+  std::string action; // ls, stat, clear
+  bool json = false;
+};
+
+using Arguments = std::variant<RunArguments, PlanArguments, ExplainArguments, DeriveArguments, EmitArguments,
+                               VerifyArguments, BenchArguments, DeviceOptions, CacheArguments>;
 
 // None where help or the version was asked for; `text` is it. Error(option) for a line that makes no sense.
 std::optional<Arguments> parse_arguments(int argc, const char* const* argv, std::string& text);

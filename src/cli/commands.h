@@ -11,5 +11,6 @@ int derive_command(const DeriveArguments&);
 int emit_command(const EmitArguments&);
 int verify_command(const VerifyArguments&);
 int bench_command(const BenchArguments&);
+int cache_command(const CacheArguments&);
 
 } // namespace tilewright

@@ -22,6 +22,7 @@ int dispatch(const Arguments& arguments) {
     int operator()(const EmitArguments& a) const { return emit_command(a); }
     int operator()(const VerifyArguments& a) const { return verify_command(a); }
     int operator()(const BenchArguments& a) const { return bench_command(a); }
+    int operator()(const CacheArguments& a) const { return cache_command(a); }
     int operator()(const DeviceOptions& a) const {
       std::ostringstream text;
       const int code = device_command(a, text);

@@ -221,6 +221,21 @@ Cost Model::at(const std::vector<std::int64_t>& sizes) const {
   return c;
 }
 
+std::int64_t Model::bytes(const std::vector<std::int64_t>& sizes) const {
+  places_.find(sizes);
+  std::int64_t sum = 0;
+  for (const Transferred& t : moves_) sum = checked_add(sum, total(t.sum, sizes, places_));
+  return sum;
+}
+
+std::int64_t Model::multiply_adds(const std::vector<std::int64_t>& sizes) const {
+  places_.find(sizes);
+  std::int64_t sum = 0;
+  for (const Work& w : work_)
+    if (w.multiply_adds > 0) sum = checked_add(sum, checked_mul(total(w.points, sizes, places_), w.multiply_adds));
+  return sum;
+}
+
 Cost cost(const Program& p, const Region& r, const Schedule& s, const Machine& m, const Granule& granule) {
   std::vector<std::int64_t> sizes;
   for (const AxisStep& step : s.steps) sizes.push_back(step.size);

@@ -38,6 +38,9 @@ class Model {
  public:
   Model(const Program&, const Region&, const Schedule& order, const Machine&, Granule = {});
   Cost at(const std::vector<std::int64_t>& sizes) const;          // one a step
+  // Of those sizes no more than a planner compares: bytes moved, and multiply-adds where they are asked for.
+  std::int64_t bytes(const std::vector<std::int64_t>& sizes) const;
+  std::int64_t multiply_adds(const std::vector<std::int64_t>& sizes) const;
 
  private:
   // Dims that share loops; `turns`: only in live turns.

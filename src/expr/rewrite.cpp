@@ -90,7 +90,8 @@ public:
   explicit Visit(const std::function<void(const Access&)>& f) : f_(f) {}
 
   void scalar(const ScalarRef& s) {
-    if (!s || !seen_.insert(s.get()).second) return;
+    if (!s) return;
+    if (s.use_count() > 1 && !seen_.insert(s.get()).second) return; // who has one owner is met once
     for (const ScalarRef& a : s->args) scalar(a);
     if (auto* found = std::get_if<Access>(&s->leaf)) access(*found);
   }
@@ -214,17 +215,28 @@ void for_each_access(const Statement& s, const std::function<void(const Access&)
   visit.scalar(s.guard);
 }
 
+namespace {
+
+// Calls f with the axis of each index(axis) until it says that this is enough.
+template <class F> bool any_axis_value(const ScalarRef& s, std::unordered_set<const Scalar*>& seen, const F& f) {
+  if (!s || (s.use_count() > 1 && !seen.insert(s.get()).second)) return false;
+  if (auto* a = std::get_if<AxisId>(&s->leaf)) return f(*a);
+  if (auto* a = std::get_if<Access>(&s->leaf)) return any_axis_value(a->otherwise, seen, f);
+  return std::any_of(s->args.begin(), s->args.end(), [&](const ScalarRef& arg) { return any_axis_value(arg, seen, f); });
+}
+
+} // namespace
+
 bool uses_axis_value(const ScalarRef& s, AxisId axis) {
   std::unordered_set<const Scalar*> seen;
-  auto search = [&](auto&& self, const ScalarRef& node) -> bool {
-    if (!node || !seen.insert(node.get()).second) return false;
-    if (auto* a = std::get_if<AxisId>(&node->leaf)) return *a == axis;
-    if (auto* a = std::get_if<Access>(&node->leaf)) return self(self, a->otherwise);
-    for (const ScalarRef& arg : node->args)
-      if (self(self, arg)) return true;
-    return false;
-  };
-  return search(search, s);
+  return any_axis_value(s, seen, [&](AxisId a) { return a == axis; });
+}
+
+std::vector<AxisId> used_axis_values(const Statement& s) {
+  std::set<AxisId> used;
+  std::unordered_set<const Scalar*> seen;
+  for (const ScalarRef& x : {s.body, s.guard}) any_axis_value(x, seen, [&](AxisId a) { return used.insert(a), false; });
+  return {used.begin(), used.end()};
 }
 
 bool mentions_axis(const Index& i, AxisId axis) {

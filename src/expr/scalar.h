@@ -68,6 +68,7 @@ void for_each_access(const ScalarRef&, const std::function<void(const Access&)>&
 void for_each_access(const Index&, const std::function<void(const Access&)>&);
 void for_each_access(const Statement&, const std::function<void(const Access&)>&);    // body, guard, and the indices of `at`
 bool uses_axis_value(const ScalarRef&, AxisId);                   // through index(axis), not through an access
+std::vector<AxisId> used_axis_values(const Statement&);           // all such axes of its body and guard, ascending
 bool mentions_axis(const Index&, AxisId);
 bool mentions_axis(const ScalarRef&, AxisId);                     // its value, or in an index
 

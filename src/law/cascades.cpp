@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "law/excerpt.h"
 #include "law/statistics.h"
 
 namespace tilewright {
@@ -15,6 +16,9 @@ struct Finder {
   const Lineage lineage{p};
   const Readers readers = readers_by_tensor(p);
   std::map<TensorId, StatementId> writer{};
+  // Of regions by their signature: layers repeat. -1: no stream.
+  struct Along { RegionAxis axis = -1; bool running = false; };
+  mutable std::map<std::string, Along> known{};
 
   const Statement& at(StatementId id) const { return *p.statement(id); }
 
@@ -70,18 +74,31 @@ struct Finder {
     }
   }
 
+  // The first axis along which the region has to be a stream, if it can be one along each of them.
+  static Along along(const Excerpt& a) {
+    Along found;
+    for (RegionAxis x = 0; x < static_cast<RegionAxis>(a.region.axes.size()); ++x) {
+      if (!needs_stream(*a.program, a.region, x)) continue;
+      const auto stream = derive_stream(*a.program, a.region, x);
+      if (!stream) return {};
+      if (found.axis >= 0) continue;
+      found.axis = x;
+      for (const Stream::State& s : stream->state) found.running |= s.anchor == Stream::Anchor::running;
+    }
+    return found;
+  }
+
   std::optional<Cascade> derived(const std::set<StatementId>& set) const {
     Cascade c{{set.begin(), set.end()}, {}, -1};
     const auto region = unify(p, c.statements);
     if (!region) return std::nullopt;
     c.region = *region;
     fix_boundary(p, readers, c.region);
-    for (RegionAxis x = 0; x < static_cast<RegionAxis>(c.region.axes.size()); ++x) {
-      if (!needs_stream(p, c.region, x)) continue;
-      if (!derive_stream(p, c.region, x)) return std::nullopt;
-      if (c.axis < 0) c.axis = x;
-    }
-    if (c.axis < 0) return std::nullopt;
+    const std::string key = signature(p, c.region);
+    auto at = known.find(key);
+    if (at == known.end()) at = known.emplace(key, along(excerpt_of(p, c.region))).first;
+    if (at->second.axis < 0) return std::nullopt;
+    c.axis = at->second.axis, c.running = at->second.running;
     return c;
   }
 

@@ -13,6 +13,7 @@ struct Cascade {
   std::vector<StatementId> statements;      // ascending; of the program
   Region region;
   RegionAxis axis = -1;
+  bool running = false;                     // some sum follows an extreme
 };
 // Of a program in the forms of stream_forms.h: those that a stream can be derived for.
 std::vector<Cascade> cascades(const Program&);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "law/excerpt.h"
 #include "law/permute.h"
 #include "law/stream.h"
 
@@ -66,8 +67,7 @@ std::vector<Role> roles(const Program& p, StatementId id) {
     for (const Index& i : a.at) finder.index(i, false);
   });
   for (const Index& i : s->at) finder.index(i, false);
-  for (std::size_t a = 0; a < out.size(); ++a)
-    if (uses_axis_value(s->body, static_cast<AxisId>(a)) || uses_axis_value(s->guard, static_cast<AxisId>(a))) out[a].plain = false;
+  for (AxisId a : used_axis_values(*s)) out[static_cast<std::size_t>(a)].plain = false;
   return out;
 }
 
@@ -92,17 +92,27 @@ std::vector<Role> roles(const Program& p, const Region& r) {
   return out;
 }
 
+Or<bool> may_be_tiled(const Region& r, RegionAxis axis, const Role& role) {
+  if (role.reducer == Reducer::none) return true;
+  return refused(fmt::format("{} is reduced with {}: tiles hold partial results (split it)",
+                             r.names[static_cast<std::size_t>(axis)], name_of(role.reducer)));
+}
+
+Or<bool> may_be_streamed(const Program& p, const Region& r, RegionAxis axis, const Role& role) {
+  if (role.reducer == Reducer::none) return refused(r.names[static_cast<std::size_t>(axis)] + " is not reduced");
+  if (!needs_stream(p, r, axis)) return true;
+  const Excerpt a = excerpt_of(p, r);
+  const auto derived = derive_stream(*a.program, a.region, axis);
+  return derived ? Or<bool>(true) : refused(derived.reason());
+}
+
 Laws laws(const Program& p, const Region& r, RegionAxis axis) {
   const Role role = roles(p, r)[static_cast<std::size_t>(axis)];
   const std::string& name = r.names[static_cast<std::size_t>(axis)];
-  const bool parallel = role.reducer == Reducer::none;
-  const std::string reduced = fmt::format("{} is reduced with {}", name, name_of(role.reducer));
   Laws l{true, true, true, true, true, true};
-  if (!parallel) l.tile = refused(reduced + ": tiles hold partial results (split it)");
-  if (parallel) l.split = refused(name + " is not reduced");
-  if (parallel) l.stream = refused(name + " is not reduced");
-  else if (needs_stream(p, r, axis))
-    if (const auto derived = derive_stream(p, r, axis); !derived) l.stream = refused(derived.reason());
+  l.tile = may_be_tiled(r, axis, role);
+  if (role.reducer == Reducer::none) l.split = refused(name + " is not reduced");
+  l.stream = may_be_streamed(p, r, axis, role);
   if (!role.windowed) l.walk = refused(name + " slides over nothing: neighbouring tiles share no element");
   if (const auto permuted = permutable(p, r, axis); !permuted) l.permute = refused(permuted.reason());
   l.bucket = bucketable(p, r, axis);

@@ -15,12 +15,10 @@ const Statement& at(const Program& p, StatementId id) {
   return *s;
 }
 
-// The accesses of `reader` that read `tensor`.
-std::vector<Access> reads_of(const Statement& reader, TensorId tensor) {
-  std::vector<Access> found;
-  for_each_access(reader, [&](const Access& a) {
-    if (a.tensor == tensor) found.push_back(a);
-  });
+using Accesses = std::vector<const Access*>;
+Accesses accesses_of(const Statement& s) {
+  Accesses found;
+  for_each_access(s, [&](const Access& a) { found.push_back(&a); });
   return found;
 }
 
@@ -84,6 +82,8 @@ struct Unifier {
   const Program& p;
   Region region;
   std::vector<bool> done;
+  std::vector<Accesses> accesses = {};             // of each statement
+  std::vector<TensorId> results = {};
 
   RegionAxis fresh(const Statement& s, AxisId a) {
     region.axes.push_back(s.axes[static_cast<std::size_t>(a)]);
@@ -99,12 +99,15 @@ struct Unifier {
     const auto count = region.statements.size();
     region.image.resize(count);
     done.assign(count, false);
+    for (StatementId id : region.statements)
+      accesses.push_back(accesses_of(at(p, id))), results.push_back(at(p, id).out);
     for (std::size_t i = count; i-- > 0;) {
       const Statement& s = at(p, region.statements[i]);
       std::vector<Index> image;
       for (std::size_t r = i + 1; r < count; ++r) {
-        for (const Access& a : reads_of(at(p, region.statements[r]), s.out)) {
-          auto through = image_through(p, s, a, region.image[r]);
+        for (const Access* a : accesses[r]) {
+          if (a->tensor != s.out) continue;
+          auto through = image_through(p, s, *a, region.image[r]);
           if (!through) return through.reason();
           if (image.empty() && !s.axes.empty()) {
             image = *through;
@@ -185,13 +188,12 @@ struct Unifier {
     const Statement& s = at(p, region.statements[sink]);
     for (std::size_t other = 0; other < region.statements.size(); ++other) {
       if (!done[other]) continue;
-      const Statement& o = at(p, region.statements[other]);
       for (std::size_t producer = 0; producer < sink; ++producer) {
-        const TensorId t = at(p, region.statements[producer]).out;
-        for (const Access& mine : reads_of(s, t))
-          for (const Access& theirs : reads_of(o, t))
-            for (std::size_t d = 0; d < mine.at.size(); ++d) {
-              const auto a = plain_axis(mine.at[d]), b = plain_axis(theirs.at[d]);
+        const TensorId t = results[producer];
+        for (const Access* mine : accesses[sink])
+          for (const Access* theirs : accesses[other])
+            for (std::size_t d = 0; mine->tensor == t && theirs->tensor == t && d < mine->at.size(); ++d) {
+              const auto a = plain_axis(mine->at[d]), b = plain_axis(theirs->at[d]);
               if (!a || !b || *a != axis) continue;
               const auto r = plain_axis(region.image[other][static_cast<std::size_t>(*b)]);
               if (r && region.axes[static_cast<std::size_t>(*r)] == s.axes[static_cast<std::size_t>(axis)]) return *r;

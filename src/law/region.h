@@ -47,6 +47,9 @@ std::vector<std::vector<RegionAxis>> travelling(const Program&, const Region&);
 // What is allowed, or why not (design.md 3).
 struct Laws { Or<bool> tile, split, stream, walk, permute, bucket; };
 Laws laws(const Program&, const Region&, RegionAxis);
+// One of them, for those who know the role of the axis.
+Or<bool> may_be_tiled(const Region&, RegionAxis, const Role&);
+Or<bool> may_be_streamed(const Program&, const Region&, RegionAxis, const Role&);
 
 // Looks through the whole program for readers of what the region writes, unless they are known: a planner with many regions makes
 // the readers once, and fixes the boundary of each region that will not change any more.

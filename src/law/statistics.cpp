@@ -70,7 +70,7 @@ void Lineage::reach(TensorId t, std::size_t dim, Dims& dims) const {
   });
 }
 
-Lineage::Dims Lineage::reach(const Statement& s) const {
+const Lineage::Dims& Lineage::reach(const Statement& s) const {
   const auto found = known_.find(&s);
   if (found != known_.end()) return found->second;
   Dims dims;
@@ -80,11 +80,11 @@ Lineage::Dims Lineage::reach(const Statement& s) const {
       if (axis && std::find(s.reduced.begin(), s.reduced.end(), *axis) != s.reduced.end()) reach(a.tensor, d, dims);
     }
   });
-  return known_[&s] = dims;
+  return known_[&s] = std::move(dims);
 }
 
 bool Lineage::over_the_same(const Statement& a, const Statement& b) const {
-  const Dims x = reach(a), y = reach(b);
+  const Dims &x = reach(a), &y = reach(b);
   if (y.empty()) { // it counts: whatever has as many points
     std::vector<Size> mine, theirs;
     for (AxisId r : a.reduced) mine.push_back(a.axes[static_cast<std::size_t>(r)]);
@@ -160,6 +160,12 @@ struct Reader {
 
 ReadThrough read_through(const Lineage& lineage, const Statement& s) {
   ReadThrough out;
+  bool carries = false;
+  for_each_access(s, [&](const Access& a) { carries = carries || lineage.carries(s, a.tensor); });
+  if (!carries) {
+    out.body = s.body, out.guard = s.guard;
+    return out;
+  }
   Reader reader{lineage, s, out};
   out.body = reader.through(s.body);
   out.guard = reader.through(s.guard);

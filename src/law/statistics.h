@@ -26,7 +26,7 @@ class Lineage {
 
  private:
   using Dims = std::set<std::pair<TensorId, std::size_t>>;
-  Dims reach(const Statement&) const;
+  const Dims& reach(const Statement&) const;
   void reach(TensorId, std::size_t dim, Dims&) const;
   const Program& p_;
   void note(StatementId);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "law/stream.h"
+#include "cost/paper.h"
 #include "plan/cpu_time.h"
 #include "plan/footprint.h"
 
@@ -151,6 +152,10 @@ struct Lattice {
     return picoseconds(body / std::max(o.threads, 1) + m.launch.step);
   }
 
+  bool fits(const Footprint::Bytes& tile, std::int64_t tiles, std::int64_t enough) const {
+    return (m.core.block_scratch <= 0 || tile.held <= m.core.block_scratch) &&
+           (m.core.combined <= 0 || tile.all <= m.core.combined) && tiles >= enough;
+  }
   // The first rule of the bytes objective that a tile breaks before its bytes are known.
   std::string too_large(const Footprint::Bytes& tile, std::int64_t tiles, std::int64_t enough) const {
     if (m.core.block_scratch > 0 && tile.held > m.core.block_scratch)
@@ -161,10 +166,10 @@ struct Lattice {
     return {};
   }
 
-  std::string worth(const Cost& c, std::int64_t price) const {
+  std::string worth(std::int64_t multiply_adds, std::int64_t price) const {
     if (!apart) return {};
     if (asked(price, o) >= apart->price) return by_bytes() ? "saves nothing" : "saves less than the margin";
-    const double again = 2.0 * static_cast<double>(c.multiply_adds - apart->multiply_adds),
+    const double again = 2.0 * static_cast<double>(multiply_adds - apart->multiply_adds),
                  saved = static_cast<double>(apart->price - price);
     if (by_bytes() && again > o.redundancy * saved)
       return fmt::format("computes {:.4g} operations again for each byte saved, at most {:.4g}", again / saved,
@@ -197,10 +202,14 @@ struct Lattice {
     keep(best, c, price, steps, size, {});
   }
 
+  bool is_nearer(std::int64_t need, std::int64_t price) const {
+    return need < fallback_need || (need == fallback_need && (fallback.price < 0 || price < fallback.price));
+  }
+
   // What breaks a rule is kept for its numbers: of tiles that do not fit the smallest, else the cheapest.
   void refuse(std::int64_t need, const Cost& c, std::int64_t price, const std::vector<AxisStep>& steps,
               const std::vector<std::int64_t>& size, const std::string& rule) {
-    if (need > fallback_need || (need == fallback_need && fallback.price >= 0 && price >= fallback.price)) return;
+    if (!is_nearer(need, price)) return;
     fallback_need = need;
     keep(fallback, c, price, steps, size, rule);
   }
@@ -230,6 +239,8 @@ struct Lattice {
     order.steps = steps;
     const Model model(p, r, order, m);
     const Footprint footprint(p, r, order);
+    std::optional<PaperModel> paper;
+    if (by_bytes() && o.paper_cost) paper.emplace(p, r, order);
     std::vector<std::size_t> at(steps.size(), 0);
     std::vector<std::int64_t> size(steps.size());
     for (bool more = true; more;) {
@@ -239,7 +250,10 @@ struct Lattice {
         if (steps[i].how == AxisStep::How::tile)
           tiles = checked_mul(tiles, ceil_div_i64(extent(steps[i].axis), size[i]));
       }
-      point(model, footprint, steps, size, tiles, enough);
+      if (by_bytes())
+        point_by_bytes(model, paper ? &*paper : nullptr, footprint, steps, size, tiles, enough);
+      else
+        point_by_time(model, footprint, steps, size, tiles);
       more = false;
       for (std::size_t i = at.size(); i-- > 0 && !more;) {
         more = ++at[i] < lists[i].size();
@@ -248,16 +262,12 @@ struct Lattice {
     }
   }
 
-  void point(const Model& model, const Footprint& footprint, const std::vector<AxisStep>& steps,
-             const std::vector<std::int64_t>& size, std::int64_t tiles, std::int64_t enough) {
-    const Footprint::Bytes tile = footprint.at(size);
-    if (tiles > (by_bytes() ? most_tiles_by_bytes : most_tiles)) return;
-    const std::string rule = by_bytes() ? too_large(tile, tiles, enough) : std::string();
-    if (!rule.empty() && tile.held > fallback_need) return;
+  void point_by_time(const Model& model, const Footprint& footprint, const std::vector<AxisStep>& steps,
+                     const std::vector<std::int64_t>& size, std::int64_t tiles) {
+    if (tiles > most_tiles) return;
     const Cost c = model.at(size);
-    const std::int64_t paid = by_bytes() ? c.loaded + c.stored : price(c, tile, steps, size);
-    if (!rule.empty()) return refuse(tile.held, c, paid, steps, size, rule);
-    if (const std::string why = worth(c, paid); !why.empty()) return refuse(0, c, paid, steps, size, why);
+    const std::int64_t paid = price(c, footprint.at(size), steps, size);
+    if (const std::string why = worth(c.multiply_adds, paid); !why.empty()) return refuse(0, c, paid, steps, size, why);
     offer(c, paid, steps, size);
   }
 
@@ -277,6 +287,27 @@ struct Lattice {
           if (range.walk >= 0) return a;
     }
     return std::nullopt;
+  }
+
+  // Once some tiles may be taken, others count only if they cost less: what they do not fit need not be known.
+  void point_by_bytes(const Model& model, const PaperModel* paper, const Footprint& footprint,
+                      const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size, std::int64_t tiles,
+                      std::int64_t enough) {
+    if (tiles > most_tiles_by_bytes) return;
+    const bool found = best.price >= 0;
+    const Footprint::Bytes tile = footprint.at(size);
+    const bool fit = fits(tile, tiles, enough);
+    if (!fit && (found || tile.held > fallback_need)) return;
+    const std::int64_t paid = paper ? paper->bytes(size) : model.bytes(size);
+    if (found && paid > best.price) return;
+    if (!fit) {
+      if (is_nearer(tile.held, paid)) refuse(tile.held, model.at(size), paid, steps, size, too_large(tile, tiles, enough));
+      return;
+    }
+    if (const std::string why = worth(apart ? model.multiply_adds(size) : 0, paid); why.empty())
+      offer(model.at(size), paid, steps, size);
+    else if (!found && is_nearer(0, paid))
+      refuse(0, model.at(size), paid, steps, size, why);
   }
 
   std::int64_t cores() const { return m.target == Target::cpu ? o.threads : m.core.count; }

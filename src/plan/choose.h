@@ -29,9 +29,6 @@ Schedule choose_tiles(const Program&, const Region&, const Machine&, const PlanO
 // A price that joining is compared by: predicted time with the margin on it.
 std::int64_t asked(std::int64_t price, const PlanOptions&);
 
-// Equal for regions that differ in names and in the tensors they stand at only: what is chosen for one holds for the
-// other.
-std::string signature(const Program&, const Region&, const std::vector<DimOrder>&);
 // The schedule of a region for another of the same signature: values and leaves are that one's.
 Schedule rebound(const Program&, Schedule, const Region& from, const Region& to);
 

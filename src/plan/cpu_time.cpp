@@ -110,9 +110,9 @@ bool CpuTime::follows(const std::vector<AxisStep>& steps) const {
   return known != follows_.end() ? known->second : (follows_[stream] = stream >= 0 && needs_stream(p, r, stream));
 }
 
-// How many times longer each statement takes than its work says where no leaf of a CPU takes it: streamed reductions,
-// products of what the kernel makes with what lies beyond its edge, reductions along lanes, and maps that end no
-// leaf.
+// How many times longer each statement takes than its work says where no leaf of a CPU takes it: streamed reductions, and
+// products of what the kernel makes with what lies beyond its edge. Reductions of another form or along lanes, and maps that
+// end no leaf, are for the interpreter, which has a price of its own.
 const std::vector<double>& CpuTime::longer(const std::vector<AxisStep>& steps) const {
   const RegionAxis stream = streamed(steps);
   const auto known = factors_.find(stream);
@@ -127,10 +127,12 @@ std::vector<double> CpuTime::factors_of(RegionAxis stream) const {
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = statement(i);
     if (following && !form(i).product && folds(s)) continue;
-    if (s.reduced.empty()) list[i] = ending[i] ? 1 : std::max(1.0, o.interpreted / 2);
-    if (along_lanes(i)) list[i] = o.interpreted;
     const bool product = form(i).product.has_value();
-    if (s.reduced.empty() || (!product && !form(i).window)) continue;
+    if (s.reduced.empty() ? !ending[i] : along_lanes(i) || (!product && !form(i).window)) {
+      list[i] = by_interpreter;
+      continue;
+    }
+    if (s.reduced.empty()) continue;
     bool slow = false;
     for (AxisId x : s.reduced) slow |= stream >= 0 && !(following && product) && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == stream;
     for_each_access(s, [&](const Access& a) {
@@ -154,33 +156,24 @@ std::vector<std::size_t> CpuTime::phases() const {
   return list;
 }
 
-// The interpreter goes through rows of what lies contiguously in the result: short ones cost more an element.
-double CpuTime::in_short_rows(std::size_t i, const std::vector<AxisStep>& steps,
-                              const std::vector<std::int64_t>& size) const {
-  const Statement& s = statement(i);
-  const DimOrder& order = layouts[static_cast<std::size_t>(s.out)];
-  if (order.empty()) return 1;
-  const auto inner = plain_axis(s.at[static_cast<std::size_t>(order.back())]);
-  if (!inner) return 1;
-  std::int64_t n = s.axes[static_cast<std::size_t>(*inner)].constant();
-  const auto axis = plain_axis(r.image[i][static_cast<std::size_t>(*inner)]);
-  for (std::size_t k = 0; k < steps.size(); ++k)
-    if (axis && steps[k].axis == *axis) n = std::min(n, size[k]);
-  return 1 + 75.0 / static_cast<double>(std::max<std::int64_t>(n, 1));
-}
-
 // Seconds of one core that a schedule takes longer than its cost says.
 double CpuTime::interpreted_seconds(const Cost& c, const std::vector<AxisStep>& steps) const {
   if (m.target != Target::cpu) return 0;
   const auto unit = unit_for(m, UnitKind::alu, DType::f32);
-  double operations = 0;
-  const auto factor = longer(steps);
+  if (!unit) return 0;
+  const double operation = std::max(m.core.count, 1) / operations_per_second(m, *unit, DType::f32);
+  double seconds = 0;
+  const auto& factor = longer(steps);
   std::vector<std::int64_t> size;
   for (const AxisStep& step : steps) size.push_back(step.size);
-  for (std::size_t i = 0; i < factor.size(); ++i)
-    if (factor[i] > 1)
-      operations += (factor[i] * in_short_rows(i, steps, size) - 1) * static_cast<double>(c.done[i].operations);
-  return unit ? operations * std::max(m.core.count, 1) / operations_per_second(m, *unit, DType::f32) : 0;
+  for (std::size_t i = 0; i < factor.size(); ++i) {
+    const auto done = static_cast<double>(c.done[i].operations);
+    if (factor[i] == by_interpreter)
+      seconds += interpreted_seconds(i, c.done[i].points, steps, size, false) - done * operation;
+    else if (factor[i] > 1)
+      seconds += (factor[i] - 1) * done * operation;
+  }
+  return seconds;
 }
 
 const CpuTime::Flow& CpuTime::flow() const {
@@ -263,8 +256,10 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
   const bool following = follows(steps);
   double between = 0;
   for (std::size_t i = 0; i < phase.size(); ++i) {
-    const double slower = factor[i] > 1 ? factor[i] * (ideal ? 1 : in_short_rows(i, steps, size)) : 1;
-    work[phase[i]] += slower * (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) /
+    if (factor[i] == by_interpreter)
+      work[phase[i]] += interpreted_seconds(i, c.done[i].points, steps, size, ideal);
+    else
+      work[phase[i]] += factor[i] * (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) /
                                     (ideal ? 1 : fill(i, steps, size)) +
                                 static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
     if (!ideal) work[phase[i]] += passes(i, c, steps, size);

@@ -55,14 +55,25 @@ private:
   std::vector<bool> endings(const Boundary&) const;
   bool follows(const std::vector<AxisStep>&) const;
   const std::vector<double>& longer(const std::vector<AxisStep>&) const;
+  static constexpr double by_interpreter = -1;
   std::vector<double> factors_of(RegionAxis stream) const;
   std::vector<std::size_t> phases() const;
-  double in_short_rows(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  // A statement that the interpreter runs: its vectors, instructions on them, and whether their lanes are summed.
+  struct Interpreted {
+    AxisId axis = -1;
+    double instructions = 0;
+    bool sums = false;
+  };
+  AxisId vector_axis(std::size_t) const;
+  const Interpreted& interpreted(std::size_t) const;
+  double interpreted_seconds(std::size_t, std::int64_t points, const std::vector<AxisStep>&,
+                             const std::vector<std::int64_t>& size, bool ideal) const;
   double turns(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double passes(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
 
   mutable std::vector<Form> forms_ = {};
+  mutable std::vector<Interpreted> interpreted_ = {};
   mutable std::optional<Flow> flow_ = {};
   mutable std::map<RegionAxis, std::vector<double>> factors_ = {}; // by what is streamed
   mutable std::map<RegionAxis, bool> follows_ = {};                // by what is streamed

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "law/excerpt.h"
 #include "law/cascades.h"
 
 namespace tilewright {
@@ -65,7 +66,7 @@ struct Joiner {
   std::vector<std::vector<Alternative>> rejected; // by the last node
   std::map<std::string, std::pair<Choice, Region>> known; // by signature, and what they cost apart
   Search search;
-  const Readers readers = readers_by_tensor(p);
+  const Ends ends = ends_of(p);
 
   // ---- the graph
 
@@ -174,7 +175,7 @@ struct Joiner {
   }
 
   Choice priced(const Region& r, const Apart* apart, const PlanOptions& asks) {
-    std::string key = signature(p, r, layouts);
+    std::string key = signature(p, r, &layouts);
     if (apart) key += fmt::format("\napart {} {} {}", apart->price, apart->multiply_adds, asks.margin);
     const auto it = known.find(key);
     if (it != known.end()) {
@@ -194,7 +195,7 @@ struct Joiner {
       if (!nodes[n].statements.empty()) {
         auto r = unify(p, nodes[n].statements);
         TW_ASSERT(static_cast<bool>(r));
-        fix_boundary(p, readers, *r);
+        fix_boundary(p, ends.readers, *r);
         k.choice = priced(*r, nullptr, o);
         k.price = k.choice.price;
       }
@@ -223,7 +224,7 @@ struct Joiner {
       apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
     }
     k.apart = apart.price;
-    const auto r = joined_region(p, m, statements(k.nodes), &readers);
+    const auto r = joined_region(p, m, statements(k.nodes), &ends);
     if (!r) return r.reason();
     k.choice = priced(*r, &apart, asks);
     return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
@@ -235,10 +236,7 @@ struct Joiner {
     std::vector<Set> list;
     if (m.target != Target::cpu || o.objective != Objective::time) return list;
     for (const Cascade& c : cascades(p)) {
-      const auto stream = derive_stream(p, c.region, c.axis);
-      if (!stream || std::none_of(stream->state.begin(), stream->state.end(),
-                                  [](const Stream::State& s) { return s.anchor == Stream::Anchor::running; }))
-        continue;
+      if (!c.running) continue;
       Set set;
       for (std::size_t n = 0; n < nodes.size(); ++n)
         if (std::any_of(c.statements.begin(), c.statements.end(),
@@ -410,23 +408,27 @@ struct Joiner {
 
 } // namespace
 
-Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set, const Readers* readers) {
+Ends ends_of(const Program& p) {
+  Ends ends{readers_by_tensor(p), std::vector<int>(p.tensors.size(), 0)};
+  for (std::size_t n = 0; n < p.nodes.size(); ++n)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n))) ++ends.writers[static_cast<std::size_t>(s->out)];
+  return ends;
+}
+
+Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set, const Ends* known) {
   if (set.size() > most_statements)
     return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
+  std::optional<Ends> found;
+  const Ends& ends = known ? *known : found.emplace(ends_of(p));
   // One piece of a tensor is no tensor: what reads it needs the others, too.
   std::set<TensorId> read;
   for (StatementId id : set) for_each_access(*p.statement(id), [&](const Access& a) { read.insert(a.tensor); });
-  for (StatementId id : set) {
-    const TensorId t = p.statement(id)->out;
-    if (!read.count(t)) continue;
-    for (std::size_t n = 0; n < p.nodes.size(); ++n)
-      if (const Statement* s = p.statement(static_cast<StatementId>(n));
-          s && s->out == t && static_cast<StatementId>(n) != id)
-        return Refused{fmt::format("{} is made in pieces", p.tensor(t).name)};
-  }
+  for (StatementId id : set)
+    if (const TensorId t = p.statement(id)->out; read.count(t) && ends.writers[static_cast<std::size_t>(t)] > 1)
+      return Refused{fmt::format("{} is made in pieces", p.tensor(t).name)};
   auto r = unify(p, set);
   if (!r) return r;
-  if (readers) fix_boundary(p, *readers, *r);
+  fix_boundary(p, ends.readers, *r);
   const auto why = legality(p, *r, {}, m);
   if (!why.empty()) return Refused{text(why.front())};
   return r;

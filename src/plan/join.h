@@ -21,7 +21,13 @@ struct Joined {
 };
 Joined join(const Program&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&, const Grouping&);
 
+// Who reads each tensor, and how many statements write it: found once where many sets are asked about.
+struct Ends {
+  Readers readers;
+  std::vector<int> writers;
+};
+Ends ends_of(const Program&);
 // The region that groups would be together, or the first reason against it.
-Or<Region> joined_region(const Program&, const Machine&, const std::vector<StatementId>&, const Readers* = nullptr);
+Or<Region> joined_region(const Program&, const Machine&, const std::vector<StatementId>&, const Ends* = nullptr);
 
 } // namespace tilewright

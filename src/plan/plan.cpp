@@ -1,8 +1,11 @@
-#include "plan/join.h"
-
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
+
+#include "normal/passes.h"
+#include "plan/join.h"
+#include "plan/merge.h"
 
 namespace tilewright {
 
@@ -107,6 +110,15 @@ Plan assemble(std::shared_ptr<const Program> program, const Machine& machine, co
 
 }  // namespace
 
+PlanOptions with_rules(PlanOptions o, const PlanRules& rules) {
+  if (rules.paper_constraints) o.joined = 2, o.streams = false;
+  if (rules.margin) o.margin = *rules.margin;
+  if (rules.redundancy) o.redundancy = *rules.redundancy;
+  if (rules.joined) o.joined = *rules.joined;
+  o.paper_cost = rules.paper_cost;
+  return o;
+}
+
 Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& grouping) {
   PlanOptions apart = options;
   apart.joined = 1;
@@ -116,12 +128,41 @@ Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine,
   return plan;
 }
 
-Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
+namespace {
+
+Plan joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
   const Grouping grouping = fold_maps(*program);
-  if (!options.fuse) return plan_groups(std::move(program), machine, options, grouping);
   auto layouts = choose_layouts(*program, machine.target == Target::cuda);
   Joined joined = join(*program, machine, options, layouts, grouping);
   return assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
+}
+
+std::int64_t price_of(const Plan& plan) {
+  std::int64_t sum = 0;
+  for (const PlannedKernel& k : plan.kernels)
+    sum += plan.options.objective == Objective::bytes ? k.cost.loaded + k.cost.stored
+                                                      : static_cast<std::int64_t>(std::llround(k.cost.seconds * 1e12));
+  return sum;
+}
+
+} // namespace
+
+Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
+  if (!options.fuse) return plan_groups(program, machine, options, fold_maps(*program));
+  Merged merged = merge_siblings(*program, machine, options);
+  Plan plan = joined_plan(program, machine, options);
+  if (merged.program) {
+    Plan other = joined_plan(merged.program, machine, options);
+    if (price_of(other) < price_of(plan)) {
+      plan = std::move(other);
+      plan.program = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth)));
+    } else {
+      for (Alternative& a : merged.sets)
+        if (a.rule.empty()) a.rule = "the plan with it costs no less in sum";
+    }
+  }
+  plan.merged = std::move(merged.sets);
+  return plan;
 }
 
 }  // namespace tilewright

@@ -29,8 +29,18 @@ struct PlanOptions {
   // for each byte saved at most.
   bool streams = true;           // reduced axes may be cut too, so that operands need not fit whole
   double redundancy = 10;
+  bool paper_cost = false;       // bytes by the equations of cost/paper.h, for comparison
   double interpreted = 20;       // how many times longer a reduction takes that the target has no leaf for
 };
+
+// What of these a user decides; what is not given stays as it is.
+struct PlanRules {
+  std::optional<double> margin, redundancy;
+  std::optional<int> joined;
+  bool paper_constraints = false;   // pairs at most, operands whole: the bytes objective as the paper has it (spec fcm 2.5)
+  bool paper_cost = false;
+};
+PlanOptions with_rules(PlanOptions, const PlanRules&);
 
 // A kernel that was looked at and not chosen. Numbers are bytes or picoseconds, as the objective asks; -1: not priced.
 struct Alternative {
@@ -61,6 +71,7 @@ struct Plan {
   std::vector<PlannedKernel> kernels;       // in an order in which they can run
   std::vector<DimOrder> layouts;            // by tensor
   Search search;
+  std::vector<Alternative> merged = {};     // contractions on one operand: as one, and one by one; rule empty: they are one
 };
 
 Plan make_plan(std::shared_ptr<const Program>, const Machine&, const PlanOptions&);

@@ -54,9 +54,9 @@ Json cost_json(const Plan& plan, const PlannedKernel& k) {
 // Bytes or picoseconds, as the objective asks; null where nothing was priced.
 Json price_json(std::int64_t price) { return price < 0 ? Json() : Json(price); }
 
-Json alternatives_json(const PlannedKernel& k) {
+Json alternatives_json(const std::vector<Alternative>& alternatives) {
   Json list = Json::array();
-  for (const Alternative& a : k.alternatives)
+  for (const Alternative& a : alternatives)
     list.push_back({{"kernels", a.kernels},
                     {"together", price_json(a.together)},
                     {"apart", price_json(a.apart)},
@@ -83,7 +83,7 @@ Json kernel_json(const Plan& plan, std::size_t number, const cpu::Executable* ex
   json["refusals"] = k.refusals;
   json["groups"] = k.groups;
   if (k.groups > 1) json["together"] = price_json(k.together), json["apart"] = price_json(k.apart);
-  json["not_chosen"] = alternatives_json(k);
+  json["not_chosen"] = alternatives_json(k.alternatives);
   if (executable) json["leaves"] = executable->kernels[number].leaves;
   return json;
 }
@@ -141,6 +141,7 @@ std::string plan_json(const Plan& plan, const cpu::Executable* executable, int i
                     {"compulsory", t.compulsory},
                     {"multiply_adds", t.multiply_adds},
                     {"microseconds", t.seconds * 1e6}}},
+                  {"siblings", alternatives_json(plan.merged)},
                   {"kernels", kernels}},
                  indent);
 }

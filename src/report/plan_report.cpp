@@ -82,6 +82,9 @@ std::string plan_headline(const Plan& plan) {
   if (joined > 0) line += fmt::format(", {} of them joined", joined);
   const std::string of_what = plan.machine.target == Target::cuda ? fmt::format("{}, {} cores", plan.machine.arch, plan.machine.core.count)
                                                                   : fmt::format("{} threads, {}", plan.options.threads, plan.options.isa);
+  const auto merged = std::count_if(plan.merged.begin(), plan.merged.end(), [](const Alternative& a) { return a.rule.empty(); });
+  if (!plan.merged.empty())
+    line += fmt::format(", {} of {} sets of sibling contractions merged", merged, plan.merged.size());
   return line +
          fmt::format(", for {} ({})\n{} multiply-adds, {} loaded, {} stored, {} compulsory; "
                      "predicted {}\nchosen by {}: {} sets of neighbours looked at, {} kernels priced, {} states, {}\n",

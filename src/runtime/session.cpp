@@ -59,7 +59,7 @@ PlanOptions plan_options(const SessionOptions& o, const Machine& machine) {
   PlanOptions plan{threads, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
   plan.objective = o.objective;
   plan.fuse = o.fuse;
-  return plan;
+  return with_rules(std::move(plan), o.rules);
 }
 
 // Constants may come from anybody: their bytes must be what the extents say, now that all are known.

@@ -25,6 +25,7 @@ struct SessionOptions {
   std::string plan;                 // a plan file to follow (runtime/plan_file.h); threads and isa that are not given are the file's
   Objective objective = Objective::time; // what kernels and tiles are chosen by
   bool fuse = true;                      // kernels of several reductions, where they pay
+  PlanRules rules = {};
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

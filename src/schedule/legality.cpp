@@ -88,29 +88,31 @@ int followed_loop(const Program& p, const Region& r, const Schedule& s) {
 std::vector<Refusal> legality(const Program& p, const Region& r, const Schedule& s, const Machine& m) {
   using Rule = Refusal::Rule;
   std::vector<Refusal> list;
+  const std::vector<Role> role = s.steps.empty() ? std::vector<Role>() : roles(p, r);
   std::set<RegionAxis> seen;
   bool streaming = false, walking = false;
   for (const Size& e : r.axes)
     if (!e.is_constant()) list.push_back({Rule::size_unknown, 0, 0, e.text()});
   for (const AxisStep& step : s.steps) {
     const std::string& name = r.names[static_cast<std::size_t>(step.axis)];
-    const Laws l = laws(p, r, step.axis);
     if (step.size <= 0) list.push_back({Rule::size_not_positive, 1, step.size, name});
     if (!seen.insert(step.axis).second) list.push_back({Rule::repeated_axis, 1, 2, name});
     if (step.how == AxisStep::How::tile) {
       if (streaming || walking) list.push_back({Rule::tile_after_stream, 0, walking, name});
-      if (!l.tile) list.push_back({Rule::not_tiled, 0, 0, l.tile.reason()});
+      if (const auto law = may_be_tiled(r, step.axis, role[static_cast<std::size_t>(step.axis)]); !law)
+        list.push_back({Rule::not_tiled, 0, 0, law.reason()});
     } else if (step.how == AxisStep::How::walk) {
       const auto no = [&](const std::string& why) { list.push_back({Rule::not_walked, 0, 0, why}); };
       if (streaming || walking) no(name + " stands inside a stream or another walk");
-      if (!l.walk) no(l.walk.reason());
+      if (const Laws l = laws(p, r, step.axis); !l.walk) no(l.walk.reason());
       else if (!l.tile) no(l.tile.reason());
       if (m.target != Target::cpu) no("what a turn of " + name + " has made is kept by kernels for a CPU only");
       walking = true;
     } else {
       if (walking) list.push_back({Rule::not_walked, 0, 0, name + " is streamed inside a walk: what is kept would be whole along it"});
       streaming = true;
-      if (!l.stream) list.push_back({Rule::not_streamed, 0, 0, l.stream.reason()});
+      if (const auto law = may_be_streamed(p, r, step.axis, role[static_cast<std::size_t>(step.axis)]); !law)
+        list.push_back({Rule::not_streamed, 0, 0, law.reason()});
     }
   }
   const auto streams = std::count_if(s.steps.begin(), s.steps.end(), [](const AxisStep& x) { return x.how == AxisStep::How::stream; });

@@ -614,9 +614,98 @@ class Derive(Case):
         self.assertIn("tanh(S[q x] - m[q]) applies tanh to an element and a statistic together", self.expect(0, "derive", bad).stdout)
 
 
+PAIR = """program pair(c=24, f=96, y=28, x=28, i=3, j=3)
+input X[c y x] : f32
+weight W[f c], V[f i j] : f32
+Y[f y x] = sum[c] X[c y x] * W[f c]
+Z[f y x] = sum[i j] Y[f, y+i-1, x+j-1 else 0] * V[f i j]
+output Z
+"""
+
+
+class PlanRules(Case):
+    def plan(self, *words):
+        model = self.file("pair.tw", PAIR)
+        return json.loads(self.expect(0, "plan", model, "--machine", "gtx1660", "--json", *words).stdout)
+
+    def test_the_papers_rules_and_equations(self):
+        own = self.plan("--objective", "bytes")
+        paper = self.plan("--objective", "bytes", "--constraints", "paper", "--cost", "paper")
+        self.assertEqual(own["unit_of_prices"], "bytes")
+        apart = self.plan("--objective", "bytes", "--constraints", "paper", "--joined", "1")
+        self.assertEqual(len(apart["kernels"]), 2)
+        for kernel in own["kernels"] + paper["kernels"] + apart["kernels"]:
+            cost = kernel["cost"]
+            self.assertEqual(cost["loaded"] + cost["stored"], sum(t["bytes"] for t in cost["transfers"]))
+            self.assertGreaterEqual(cost["loaded"] + cost["stored"], cost["compulsory"])
+        joined = [k for k in paper["kernels"] if k["groups"] == 2]
+        for kernel in joined:   # the price is the equations', which the exact bytes are not
+            self.assertLess(kernel["together"], kernel["apart"])
+
+    def test_a_limit_on_what_is_computed_again(self):
+        never = self.plan("--objective", "bytes", "--redundancy", "0")
+        for kernel in never["kernels"]:
+            for other in kernel["not_chosen"]:
+                self.assertGreater(other["apart"], 0)
+                self.assertTrue(other["rule"])
+
+    def test_paper_counts_bytes(self):
+        model = self.file("pair.tw", PAIR)
+        self.expect(2, "plan", model, "--cost", "paper", message=["--cost", "--objective bytes"])
+        self.expect(2, "plan", model, "--constraints", "paper", message=["--constraints", "--objective bytes"])
+        self.expect(2, "plan", model, "--joined", "0", message=["--joined"])
+
+
+class Cache(Case):
+    def setUp(self):
+        super().setUp()
+        self.kept = self.folder / "kept"
+        (self.kept / "kernels").mkdir(parents=True)
+        for name, size in (("b.cubin", 300), ("a.cubin", 20)):
+            (self.kept / "kernels" / name).write_bytes(b"x" * size)
+        self.mine = [self.kept / "letter.txt", self.kept / "kernels" / "thesis.txt"]
+        for path in self.mine:
+            path.write_text("mine")
+        (self.kept / "kernels" / "link.cubin").symlink_to(self.mine[0])
+
+    def cache(self, *words, **environment):
+        environment = environment or {"TILEWRIGHT_CACHE_DIR": str(self.kept)}
+        kept = {k: v for k, v in os.environ.items() if k not in ("TILEWRIGHT_CACHE_DIR", "XDG_CACHE_HOME", "HOME")}
+        return run("cache", *words, env={**kept, **environment})
+
+    def test_what_is_kept_is_listed(self):
+        listed = json.loads(self.cache("ls", "--json").stdout)
+        self.assertEqual(listed["folder"], str(self.kept))
+        self.assertEqual([(e["kind"], Path(e["file"]).name, e["bytes"]) for e in listed["entries"]],
+                         [("kernels", "a.cubin", 20), ("kernels", "b.cubin", 300)])
+        self.assertIn("b.cubin", self.cache("ls").stdout)
+        self.assertEqual(json.loads(self.cache("stat", "--json").stdout)["kinds"], {"kernels": {"entries": 2, "bytes": 320}})
+        self.assertIn("kernels: 2 files, 320 B", self.cache("stat").stdout)
+
+    def test_clear_removes_what_is_ours_and_nothing_else(self):
+        self.assertEqual(self.cache("clear").stdout, "2 files removed\n")
+        self.assertEqual(json.loads(self.cache("ls", "--json").stdout)["entries"], [])
+        self.assertEqual(self.cache("ls").stdout, "nothing is kept\n")
+        for path in self.mine:
+            self.assertEqual(path.read_text(), "mine")
+        self.assertEqual(json.loads(self.cache("clear", "--json").stdout)["removed"], 0)
+
+    def test_the_folder_follows_the_environment(self):
+        def folder(**environment):
+            return json.loads(self.cache("stat", "--json", **environment).stdout)["folder"]
+        self.assertEqual(folder(XDG_CACHE_HOME="/x", HOME="/h"), "/x/tilewright")
+        self.assertEqual(folder(HOME="/h"), "/h/.cache/tilewright")
+        self.assertEqual(folder(TILEWRIGHT_CACHE_DIR="/t", XDG_CACHE_HOME="/x"), "/t")
+        self.assertEqual(folder(PATH=os.environ["PATH"]), "")
+
+    def test_other_words_are_refused(self):
+        self.assertEqual(self.cache("burn").returncode, 2)
+        self.assertEqual(self.cache().returncode, 2)
+
+
 class NotInThisVersion(Case):
     def test_commands_of_later_versions_say_so(self):
-        for command in ("report", "cache"):
+        for command in ("report",):
             self.expect(3, command, MLP, message=["E0401", command, "not in this version"])
             self.assertNotIn(f"\n  {command} ", self.expect(0, "--help").stdout)
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "law/excerpt.h"
 #include "plan/choose.h"
 #include "target/cuda/kernel_cache.h"
 
@@ -150,7 +151,7 @@ Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
       out.kernels[k].why = "an opaque node";
       continue;
     }
-    const auto [at, fresh] = first.emplace(text(*kernel.region, kernel.schedule) + signature(p, *kernel.region, plan.layouts), k);
+    const auto [at, fresh] = first.emplace(text(*kernel.region, kernel.schedule) + signature(p, *kernel.region, &plan.layouts), k);
     same[k] = at->second;
     if (fresh) distinct.push_back(k);
   }

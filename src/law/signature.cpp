@@ -1,9 +1,10 @@
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include <fmt/format.h>
 
-#include "plan/choose.h"
+#include "law/excerpt.h"
 
 namespace tilewright {
 
@@ -11,13 +12,22 @@ namespace {
 
 struct Writer {
   const Program& p;
-  const std::vector<DimOrder>& layouts;
+  const std::vector<std::vector<int>>* orders;
   std::map<TensorId, std::size_t> number;
   std::map<const Scalar*, std::size_t> seen; // bodies share their parts
   std::string out;
 
-  void write(std::int64_t n) { out += std::to_string(n) + ' '; }
-  void write(const Size& s) { out += s.text() + ' '; }
+  void write(std::int64_t n) {
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof digits, n).ptr;
+    out.append(digits, end);
+    out += ' ';
+  }
+  void write(const Size& s) {
+    if (s.is_constant()) return write(s.constant());
+    out += s.text();
+    out += ' ';
+  }
 
   void tensor(TensorId t) {
     const auto [at, fresh] = number.emplace(t, number.size());
@@ -27,7 +37,8 @@ struct Writer {
     write(static_cast<std::int64_t>(x.dtype));
     write(static_cast<std::int64_t>(x.kind));
     for (const Size& d : x.dims) write(d);
-    for (int d : layouts[static_cast<std::size_t>(t)]) write(d);
+    if (orders)
+      for (int d : (*orders)[static_cast<std::size_t>(t)]) write(d);
   }
 
   void index(const Index& i) {
@@ -80,8 +91,8 @@ struct Writer {
 
 } // namespace
 
-std::string signature(const Program& p, const Region& r, const std::vector<DimOrder>& layouts) {
-  Writer w{p, layouts, {}, {}, {}};
+std::string signature(const Program& p, const Region& r, const std::vector<std::vector<int>>* orders) {
+  Writer w{p, orders, {}, {}, {}};
   const Boundary b = boundary(p, r);
   for (const Size& e : r.axes) w.write(e);
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
@@ -96,29 +107,6 @@ std::string signature(const Program& p, const Region& r, const std::vector<DimOr
     w.scalar(s.body), w.scalar(s.guard);
   }
   return std::move(w.out);
-}
-
-namespace {
-
-// A region's tensors in the order in which its statements name them.
-std::vector<TensorId> tensors_of(const Program& p, const Region& r) {
-  std::vector<TensorId> list;
-  for (StatementId id : r.statements) {
-    list.push_back(p.statement(id)->out);
-    for_each_access(*p.statement(id), [&](const Access& a) { list.push_back(a.tensor); });
-  }
-  return list;
-}
-
-} // namespace
-
-Schedule rebound(const Program& p, Schedule s, const Region& from, const Region& to) {
-  if (s.values.empty() && s.leaves.empty()) return s;
-  const auto old = tensors_of(p, from), now = tensors_of(p, to);
-  for (ValueAt& v : s.values)
-    v.tensor = now[static_cast<std::size_t>(std::find(old.begin(), old.end(), v.tensor) - old.begin())];
-  for (LeafAt& l : s.leaves) l.statement = to.statements[static_cast<std::size_t>(from.position(l.statement))];
-  return s;
 }
 
 } // namespace tilewright
