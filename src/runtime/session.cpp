@@ -175,13 +175,15 @@ Session::Session(const Program& program, const SessionOptions& options)
   // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone
   copy_weights(own);
-  executable_ = cpu::compile(plan_, [&](TensorId t) {
+  kept_ = options.keep;
+  const cpu::RowLengths rows = kept_ ? cpu::RowLengths{} : cpu::row_lengths(plan_);
+  const auto packed = [&](TensorId t) {
     release_pages(own.tensor(t).data);
     own.tensor(t).data = {};
     own.tensor(t).owner.reset();
-  });
-  memory_ = cpu::plan_memory(plan_);
-  kept_ = options.keep;
+  };
+  executable_ = cpu::compile(plan_, packed, rows);
+  memory_ = cpu::plan_memory(plan_, rows);
   if (kept_) memory_ = apart(std::move(memory_), this->program());
   timing_.pack = watch.lap();
   arena_ = std::make_shared<cpu::Aligned>(static_cast<std::size_t>(memory_.bytes) + 64);

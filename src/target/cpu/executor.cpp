@@ -46,7 +46,7 @@ template <class F> void each_gathered(const std::vector<Kernel::Step>& steps, F&
 
 }  // namespace
 
-Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed) {
+Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed, const RowLengths& rows) {
   const Program& p = *plan.program;
   Executable out;
   out.leaf = &k::kernels_for(parse_isa(plan.options.isa));
@@ -65,7 +65,7 @@ Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed
       out.kernels.emplace_back();
       continue;
     }
-    Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, expand(p, *planned.region, planned.schedule, planned.name), plan.layouts);
+    Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, expand(p, *planned.region, planned.schedule, planned.name), plan.layouts, rows);
     out.scratch = std::max(out.scratch, (kernel.scratch + 127) / 64 * 64);
     out.packed_bytes += kernel.packed_bytes;
     std::set<TensorId> read;

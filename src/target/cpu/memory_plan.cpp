@@ -9,14 +9,17 @@ namespace {
 
 struct Life { TensorId tensor; std::int64_t bytes; int first, last; };
 
-std::vector<Life> lifetimes(const Plan& plan) {
+std::vector<Life> lifetimes(const Plan& plan, const RowLengths& rows) {
   const Program& p = *plan.program;
   std::map<TensorId, Life> lives;
   auto touch = [&](TensorId t, int step) {
     const Tensor& tensor = p.tensor(t);
     if (tensor.kind != Kind::intermediate) return;
-    std::int64_t n = static_cast<std::int64_t>(bytes_of(tensor.dtype));
-    for (const Size& d : tensor.dims) n = checked_mul(n, d.constant());
+    std::vector<std::int64_t> dims;
+    for (const Size& d : tensor.dims) dims.push_back(d.constant());
+    const auto at = static_cast<std::size_t>(t);
+    const std::int64_t elements = elements_of_rows(dims, plan.layouts[at], at < rows.size() ? rows[at] : 0);
+    const std::int64_t n = checked_mul(elements, static_cast<std::int64_t>(bytes_of(tensor.dtype)));
     const auto [it, isnew] = lives.try_emplace(t, Life{t, n, step, step});
     it->second.last = step;
   };
@@ -44,11 +47,11 @@ std::vector<Life> lifetimes(const Plan& plan) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Plan& plan) {
+MemoryPlan plan_memory(const Plan& plan, const RowLengths& rows) {
   MemoryPlan out;
   out.offset.assign(plan.program->tensors.size(), -1);
   std::vector<std::pair<Life, std::int64_t>> placed;
-  for (const Life& life : lifetimes(plan)) {
+  for (const Life& life : lifetimes(plan, rows)) {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const auto& [other, at] : placed)
       if (other.first <= life.last && life.first <= other.last) taken.emplace_back(at, at + other.bytes);
