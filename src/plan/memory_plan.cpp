@@ -15,12 +15,13 @@ std::int64_t bytes_of_tensor(const Tensor& t) {
   return n;
 }
 
-std::vector<Life> lifetimes(const Plan& plan) {
+std::vector<Life> lifetimes(const Plan& plan, const std::vector<std::int64_t>& bytes) {
   const Program& p = *plan.program;
   std::map<TensorId, Life> lives;
   auto touch = [&](TensorId t, int step) {
     if (p.tensor(t).kind != Kind::intermediate) return;
-    const auto [it, isnew] = lives.try_emplace(t, Life{t, bytes_of_tensor(p.tensor(t)), step, step});
+    const std::int64_t n = bytes.empty() ? bytes_of_tensor(p.tensor(t)) : bytes[static_cast<std::size_t>(t)];
+    const auto [it, isnew] = lives.try_emplace(t, Life{t, n, step, step});
     it->second.last = step;
   };
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
@@ -47,11 +48,11 @@ std::vector<Life> lifetimes(const Plan& plan) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Plan& plan, std::int64_t granule) {
+MemoryPlan plan_memory(const Plan& plan, std::int64_t granule, const std::vector<std::int64_t>& bytes) {
   MemoryPlan out;
   out.offset.assign(plan.program->tensors.size(), -1);
   std::vector<std::pair<Life, std::int64_t>> placed;
-  for (const Life& life : lifetimes(plan)) {
+  for (const Life& life : lifetimes(plan, bytes)) {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (const auto& [other, at] : placed)
       if (other.first <= life.last && life.first <= other.last) taken.emplace_back(at, at + other.bytes);

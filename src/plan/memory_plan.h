@@ -11,8 +11,9 @@ struct MemoryPlan {
   std::vector<std::int64_t> offset;
   std::int64_t bytes = 0;
 };
-// Places begin at multiples of `granule`, with at least one byte less than a granule between two.
-MemoryPlan plan_memory(const Plan&, std::int64_t granule = 64);
+// Places begin at multiples of `granule`, with at least one byte less than a granule between two. `bytes`: of each tensor, where some
+// take more than their elements.
+MemoryPlan plan_memory(const Plan&, std::int64_t granule = 64, const std::vector<std::int64_t>& bytes = {});
 // A place of its own for every tensor that the memory plan keeps at all.
 MemoryPlan apart(MemoryPlan, const Program&, std::int64_t granule = 64);
 

@@ -36,14 +36,18 @@ struct Call {
 
 class CpuBackend : public Backend {
 public:
-  CpuBackend(Program& own, const Plan& plan, const MemoryPlan& memory)
+  CpuBackend(Program& own, const Plan& plan, const MemoryPlan& memory, const cpu::RowLengths& rows)
       : plan_(plan), memory_(memory), pool_(plan.options.threads) {
-    // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
-    executable_ = cpu::compile(plan_, [&](TensorId t) {
-      release_pages(own.tensor(t).data);
-      own.tensor(t).data = {};
-      own.tensor(t).owner.reset();
-    });
+    // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made
+    // here.
+    executable_ = cpu::compile(
+        plan_,
+        [&](TensorId t) {
+          release_pages(own.tensor(t).data);
+          own.tensor(t).data = {};
+          own.tensor(t).owner.reset();
+        },
+        rows);
     arena_ = std::make_shared<cpu::Aligned>(static_cast<std::size_t>(memory_.bytes) + 64);
     scratch_ = std::make_shared<cpu::Aligned>(
         static_cast<std::size_t>(executable_.scratch) * static_cast<std::size_t>(pool_.size()) + 64);
@@ -101,8 +105,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<Backend> cpu_backend(Program& own, const Plan& plan, const MemoryPlan& memory) {
-  return std::make_unique<CpuBackend>(own, plan, memory);
+std::unique_ptr<Backend> cpu_backend(Program& own, const Plan& plan, const MemoryPlan& memory,
+                                     const cpu::RowLengths& rows) {
+  return std::make_unique<CpuBackend>(own, plan, memory, rows);
 }
 
 } // namespace tilewright

@@ -209,10 +209,11 @@ Session::Session(const Program& program, const SessionOptions& options) {
     watch.lap();
   }
   constexpr std::int64_t cpu_line = 64, gpu_line = 256;
-  memory_ = plan_memory(plan_, gpu ? gpu_line : cpu_line);
   kept_ = options.keep;
+  const cpu::RowLengths rows = kept_ || gpu ? cpu::RowLengths{} : cpu::row_lengths(plan_);
+  memory_ = plan_memory(plan_, gpu ? gpu_line : cpu_line, cpu::bytes_of_rows(plan_, rows));
   if (kept_) memory_ = apart(std::move(memory_), this->program(), gpu ? gpu_line : cpu_line);
-  backend_ = gpu ? cuda_backend(std::move(gpu), own, plan_, built, memory_, threads_of(options)) : cpu_backend(own, plan_, memory_);
+  backend_ = gpu ? cuda_backend(std::move(gpu), own, plan_, built, memory_, threads_of(options)) : cpu_backend(own, plan_, memory_, rows);
   timing_.pack = watch.lap();
 }
 

@@ -58,7 +58,7 @@ template <class F> void each_gathered(const std::vector<Kernel::Step>& steps, F&
 
 }  // namespace
 
-Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed) {
+Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed, const RowLengths& rows) {
   const Program& p = *plan.program;
   Executable out;
   out.leaf = &k::kernels_for(parse_isa(plan.options.isa));
@@ -77,7 +77,7 @@ Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed
       out.kernels.emplace_back();
       continue;
     }
-    Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, expand(p, *planned.region, planned.schedule, planned.name), plan.layouts);
+    Kernel kernel = compile_kernel(*out.leaf, p, *planned.region, expand(p, *planned.region, planned.schedule, planned.name), plan.layouts, rows);
     each_gathered(kernel.steps, [&](const ContractLeaf& l) {
       l.gathered->tiles = tile_forms(plan.machine, l.gathered->dtype);
       l.gathered->costs = selection_costs(plan.machine);

@@ -16,8 +16,8 @@ struct Executable {
   std::int64_t scratch = 0;                          // bytes a worker needs
   std::int64_t packed_bytes = 0;
 };
-// packed: called for each weight whose bytes no kernel reads any more, once they are packed.
-Executable compile(const Plan&, const std::function<void(TensorId)>& packed = {});
+// packed: called for each weight whose bytes no kernel reads any more, once they are packed. Without row lengths all tensors are dense.
+Executable compile(const Plan&, const std::function<void(TensorId)>& packed = {}, const RowLengths& = {});
 
 // tensors: base addresses by tensor id of everything that is read or written. scratch: pool.size() times executable.scratch
 // bytes, aligned to 64. seconds: if not null, one a kernel. Throws Error(bounds) for an element of an index tensor that is out of

@@ -5,6 +5,7 @@
 
 #include "schedule/layout.h"
 #include "target/cpu/fold_leaf.h"
+#include "target/cpu/row_lengths.h"
 #include "target/cpu/window_leaf.h"
 
 namespace tilewright::cpu {
@@ -45,7 +46,8 @@ struct Kernel {
   std::vector<std::string> leaves;                                       // for reports: "contract 1x32 taps 9 k 16: add, max, min"
 };
 
-Kernel compile_kernel(const kernels::Kernels&, const Program&, const Region&, const Nest&, const std::vector<DimOrder>& layouts);
+Kernel compile_kernel(const kernels::Kernels&, const Program&, const Region&, const Nest&, const std::vector<DimOrder>& layouts,
+                      const RowLengths& = {});
 
 // Runs one tile. tensors: base addresses by tensor id. scratch: kernel.scratch bytes, aligned to 64. Returns null, or what
 // went wrong.

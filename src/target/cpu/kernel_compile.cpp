@@ -38,6 +38,7 @@ struct KernelCompiler {
   const Region& r;
   const Nest& nest;
   const std::vector<DimOrder>& layouts;
+  const RowLengths& rows;
   Kernel out;
   std::map<int, BufferId> accumulators;            // of the reductions that take several passes
   std::int64_t leaf_scratch = 0;                   // shared by the leaves, after the buffers
@@ -54,6 +55,8 @@ struct KernelCompiler {
     return at;
   }
 
+  std::int64_t row(TensorId t) const { return static_cast<std::size_t>(t) < rows.size() ? rows[static_cast<std::size_t>(t)] : 0; }
+
   Kernel::Place place(const Buffer& b) {
     Kernel::Place at;
     at.tensor = b.tensor, at.dtype = p.tensor(b.tensor).dtype;
@@ -61,7 +64,7 @@ struct KernelCompiler {
     for (const Size& d : p.tensor(b.tensor).dims) at.dims.push_back(d.constant());
     if (b.inner) make_ring(at);
     at.copy_stride = dense_strides(at.extent, at.order);
-    at.stride = b.inner ? at.copy_stride : dense_strides(at.dims, at.order);
+    at.stride = b.inner ? at.copy_stride : strides_of_rows(at.dims, at.order, row(b.tensor));
     return at;
   }
 
@@ -470,12 +473,13 @@ struct KernelCompiler {
 
 }  // namespace
 
-Kernel compile_kernel(const k::Kernels& leaf, const Program& planned, const Region& r, const Nest& nest, const std::vector<DimOrder>& layouts) {
+Kernel compile_kernel(const k::Kernels& leaf, const Program& planned, const Region& r, const Nest& nest, const std::vector<DimOrder>& layouts,
+                      const RowLengths& rows) {
   const Program& p = program_of(planned, nest);
   std::vector<DimOrder> all = layouts;
   for (std::size_t t = all.size(); t < p.tensors.size(); ++t) all.push_back(row_major(p.tensors[t].dims.size()));
   lay_lanes_inside(p, region_of(r, nest), nest, leaf.lanes, all);
-  KernelCompiler c{leaf, p, region_of(r, nest), nest, all, {}, {}, 0, -1};
+  KernelCompiler c{leaf, p, region_of(r, nest), nest, all, rows, {}, {}, 0, -1};
   c.run();
   return std::move(c.out);
 }

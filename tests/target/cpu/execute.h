@@ -14,9 +14,9 @@ inline Array empty_of(const Program& p, TensorId t) {
 }
 
 // Brings an array that lies in the layout of the plan into row-major order.
-inline Array row_major_of(const Array& a, const DimOrder& order) {
+inline Array row_major_of(const Array& a, const DimOrder& order, std::int64_t row = 0) {
   Array out = Array::make(a.dtype, a.dims);
-  const auto from = dense_strides(a.dims, order), to = dense_strides(a.dims, row_major(a.dims.size()));
+  const auto from = cpu::strides_of_rows(a.dims, order, row), to = dense_strides(a.dims, row_major(a.dims.size()));
   const auto width = static_cast<std::int64_t>(bytes_of(a.dtype));
   std::vector<std::int64_t> point(a.dims.size(), 0);
   for (std::int64_t n = a.count(); n-- > 0;) {
@@ -33,7 +33,12 @@ inline Array row_major_of(const Array& a, const DimOrder& order) {
 
 inline Values execute(const Plan& plan, const Values& given) {
   const Program& p = *plan.program;
-  const cpu::Executable exe = cpu::compile(plan);
+  // Some rows are followed by gaps.
+  cpu::RowLengths rows(p.tensors.size(), 0);
+  const auto gaps = cpu::may_have_gaps(plan);
+  for (std::size_t t = 0; t < rows.size(); ++t)
+    if (gaps[t] && t % 2) rows[t] = p.tensors[t].dims[static_cast<std::size_t>(plan.layouts[t].back())].constant() + static_cast<std::int64_t>(t % 5);
+  const cpu::Executable exe = cpu::compile(plan, {}, rows);
   Pool pool(plan.options.threads);
   Values held;
   std::vector<std::byte*> base(p.tensors.size(), nullptr);
@@ -45,7 +50,14 @@ inline Values execute(const Plan& plan, const Values& given) {
     else if (!p.tensors[t].data.empty())
       base[t] = const_cast<std::byte*>(p.tensors[t].data.data());
     else
-      base[t] = (held[id] = empty_of(p, id)).data;
+      held[id] = empty_of(p, id);
+  }
+  std::vector<cpu::Aligned> places;
+  for (auto& [id, a] : held) {
+    const auto t = static_cast<std::size_t>(id);
+    const std::int64_t n = cpu::elements_of_rows(a.dims, plan.layouts[t], rows[t]);
+    places.emplace_back(static_cast<std::size_t>(n) * bytes_of(a.dtype) + 64);
+    base[t] = a.data = places.back().data;
   }
   cpu::Aligned scratch(static_cast<std::size_t>(exe.scratch * pool.size()) + 64);
   cpu::run(plan, exe, pool, base.data(), scratch.data);
@@ -53,7 +65,7 @@ inline Values execute(const Plan& plan, const Values& given) {
   for (const PlannedKernel& k : plan.kernels)
     if (k.region)
       for (TensorId t : boundary(p, *k.region).outputs)
-        out[t] = row_major_of(held[t], plan.layouts[static_cast<std::size_t>(t)]);
+        out[t] = row_major_of(held[t], plan.layouts[static_cast<std::size_t>(t)], rows[static_cast<std::size_t>(t)]);
   return out;
 }
 
