@@ -26,6 +26,7 @@ struct Writer {
     const Tensor& x = p.tensor(t);
     write(static_cast<std::int64_t>(x.dtype));
     write(static_cast<std::int64_t>(x.kind));
+    if (x.sparse) out += "s" + x.name + " "; // how much of it lives is said by name
     for (const Size& d : x.dims) write(d);
     for (int d : layouts[static_cast<std::size_t>(t)]) write(d);
   }

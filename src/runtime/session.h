@@ -3,6 +3,7 @@
 //   Session s(parse(text, "mlp.tw"), {.threads = 2});
 //   s.run(inputs, outputs);         // arrays of the caller, in the order of s.program().inputs and .outputs
 #pragma once
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -20,6 +21,9 @@ struct SessionOptions {
   std::string plan;                 // a plan file to follow (runtime/plan_file.h); threads and isa that are not given are the file's
   Objective objective = Objective::time; // what kernels and tiles are chosen by
   bool fuse = true;                      // kernels of several reductions, where they pay
+  std::map<std::string, std::string> sparse; // tensors that are mostly zeros (runtime/sparse_options.h), by name
+  bool recognise = false;                    // and those that programs make so
+  bool strict = false;                       // 0 * inf is no number: zeros are not skipped where that could show
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

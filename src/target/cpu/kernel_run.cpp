@@ -1,4 +1,5 @@
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "target/cpu/kernel.h"
@@ -123,9 +124,37 @@ struct TileRun {
     for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
       variables[2 * static_cast<std::size_t>(s.loop.step)] = at;
       variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = std::min(at + s.loop.size, s.loop.extent);
+      if (s.mask >= 0 && !any_in_box(kernel.places[static_cast<std::size_t>(s.mask)])) continue;
       for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
       steps(s.body);
     }
+  }
+
+  // Whether a tensor of booleans holds any inside its box.
+  bool any_in_box(const Kernel::Place& at) const {
+    const std::size_t rank = at.box.size();
+    std::array<std::int64_t, most_dims> from{}, to{}, point{};
+    for (std::size_t d = 0; d < rank; ++d) {
+      from[d] = point[d] = std::max<std::int64_t>(at.box[d].low.at(variables.data()), 0);
+      to[d] = std::min(at.box[d].high.at(variables.data()), at.dims[d]);
+      if (to[d] <= from[d]) return false;
+    }
+    const auto* const data = reinterpret_cast<const std::uint8_t*>(tensors[at.tensor]);
+    if (rank == 0) return data[0] != 0;
+    const auto inner = static_cast<std::size_t>(at.order[rank - 1]);
+    for (bool more = true; more;) {
+      std::int64_t offset = 0;
+      for (std::size_t d = 0; d < rank; ++d) offset += point[d] * at.stride[d];
+      if (std::memchr(data + offset, 1, static_cast<std::size_t>(to[inner] - from[inner]))) return true;
+      more = false;
+      for (std::size_t i = rank; i-- > 0 && !more;) {
+        const auto d = static_cast<std::size_t>(at.order[i]);
+        if (d == inner) continue;
+        if (++point[d] < to[d]) more = true;
+        else point[d] = from[d];
+      }
+    }
+    return false;
   }
 };
 

@@ -31,9 +31,11 @@ inline Array row_major_of(const Array& a, const DimOrder& order) {
   return out;
 }
 
-inline Values execute(const Plan& plan, const Values& given) {
+// change: what is compiled, before it runs.
+inline Values execute(const Plan& plan, const Values& given, const std::function<void(const cpu::Executable&)>& change = {}) {
   const Program& p = *plan.program;
   const cpu::Executable exe = cpu::compile(plan);
+  if (change) change(exe);
   Pool pool(plan.options.threads);
   Values held;
   std::vector<std::byte*> base(p.tensors.size(), nullptr);
