@@ -229,9 +229,10 @@ void reserve(std::shared_ptr<Aligned>& room, std::int64_t bytes) {
 // cache, as long as few tiles do that again.
 bool worth_packing(const Gathered& g, const ContractLeaf& l, const k::Kernels& leaf) {
   if (!g.lies_as_panels || g.b.there() || g.way.wide * unit_k(g) > std::max<std::int64_t>(64, unit_k(g))) return true;
+  const bool may = g.way.form == Gathered::Form::columns || (g.way.form == Gathered::Form::pieces && g.piece_bytes > 0);
+  if (!may) return true;
   if (g.packs_forced) return *g.packs_forced;
-  if (g.way.form == Gathered::Form::pieces) return g.tiles_of_rows > 2 || g.piece_bytes == 0;
-  if (g.way.form != Gathered::Form::columns) return true;
+  if (g.way.form == Gathered::Form::pieces) return g.tiles_of_rows > 2;
   const std::int64_t marks = g.a.detector.cells.count(), across = std::max<std::int64_t>(cells_along_k(g), 1);
   const double live = static_cast<double>(g.live.load()) / static_cast<double>(std::max<std::int64_t>(marks, 1));
   const double reads = static_cast<double>(marks / across * unit_rows(g)) * live / static_cast<double>(g.rows);
