@@ -120,13 +120,33 @@ struct TileRun {
     }
   }
 
+  void stand(const Kernel::Stream& s, std::int64_t low_end, std::int64_t high_end) {
+    variables[2 * static_cast<std::size_t>(s.loop.step)] = low_end;
+    variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = high_end;
+  }
+  void turn(const Kernel::Stream& s, std::int64_t low_end, std::int64_t high_end) {
+    stand(s, low_end, high_end);
+    for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
+    steps(s.body);
+  }
+
   void stream(const Kernel::Stream& s) {
-    for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
-      variables[2 * static_cast<std::size_t>(s.loop.step)] = at;
-      variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = std::min(at + s.loop.size, s.loop.extent);
-      if (s.mask >= 0 && !any_in_box(kernel.places[static_cast<std::size_t>(s.mask)])) continue;
-      for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
-      steps(s.body);
+    if (s.mask >= 0) return masked_stream(s);
+    for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) turn(s, at, std::min(at + s.loop.size, s.loop.extent));
+  }
+
+  // A turn takes what lies between pieces without any mask, as much as one turn may.
+  void masked_stream(const Kernel::Stream& s) {
+    const std::int64_t piece = std::min<std::int64_t>(s.loop.size, 64);
+    const auto any = [&](std::int64_t at) {
+      stand(s, at, std::min(at + piece, s.loop.extent));
+      return any_in_box(kernel.places[static_cast<std::size_t>(s.mask)]);
+    };
+    for (std::int64_t at = 0; at < s.loop.extent;) {
+      std::int64_t end = at;
+      while (end < s.loop.extent && end + piece <= at + s.loop.size && any(end)) end += piece;
+      if (end > at) turn(s, at, std::min(end, s.loop.extent));
+      at = end > at ? end : at + piece;
     }
   }
 
