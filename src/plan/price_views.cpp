@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "plan/plan.h"
+#include "plan/choose.h"
 
 namespace tilewright {
 
@@ -83,6 +83,59 @@ std::vector<GatheredPlan> price_views(const Program& p, const Region& r, const M
       list.push_back(std::move(g));
     }
   return list;
+}
+
+namespace {
+
+constexpr std::int64_t most_rows = 4096; // of a tile, whose tables have a line each
+
+std::int64_t up_to(std::int64_t n, std::int64_t granule) { return ceil_div_i64(n, granule) * granule; }
+
+} // namespace
+
+std::optional<Schedule> gathered_tiles(const Program& p, const Region& r, const Machine& m, const PlanOptions& o) {
+  if (m.target != Target::cpu) return std::nullopt;
+  const auto views = choose_views(p, r, nullptr, o.strict);
+  if (views.empty()) return std::nullopt;
+  const auto seen = [&](TensorId t) {
+    return std::any_of(views.begin(), views.end(), [&](const OperandAt& v) { return v.tensor == t; });
+  };
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const Statement& s = *p.statement(r.statements[i]);
+    const auto c = contraction(p, s);
+    if (!c) continue;
+    const bool turned = seen(c->b->tensor) && !seen(c->a->tensor) && !c->a->otherwise && !c->m.empty();
+    const auto axis = [&](AxisId x) { return plain_axis(r.image[i][static_cast<std::size_t>(x)]).value_or(-1); };
+    const auto longest = [&](const std::vector<AxisId>& axes) {
+      RegionAxis best = -1;
+      for (AxisId x : axes)
+        if (const RegionAxis a = axis(x); a >= 0 && (best < 0 || r.axes[static_cast<std::size_t>(a)].constant() >
+                                                                     r.axes[static_cast<std::size_t>(best)].constant()))
+          best = a;
+      return best;
+    };
+    const auto extent = [&](RegionAxis a) { return a < 0 ? 1 : r.axes[static_cast<std::size_t>(a)].constant(); };
+    const RegionAxis columns = longest(turned ? c->m : c->n), rows = longest(turned ? c->n : c->m),
+                     batch = longest(c->batch);
+    if (columns < 0) return std::nullopt;
+    Schedule made;
+    made.threads = o.threads, made.isa = o.isa;
+    const auto cut = [&](RegionAxis a, std::int64_t size) {
+      if (a >= 0 && size < extent(a)) made.steps.push_back({AxisStep::How::tile, a, size});
+    };
+    cut(batch, 1);
+    const std::int64_t wanted = 4 * o.threads, slices = std::max<std::int64_t>(1, ceil_div_i64(wanted, extent(batch)));
+    const std::int64_t width =
+        up_to(std::max<std::int64_t>(ceil_div_i64(extent(columns), slices), 2 * o.leaf_columns), o.leaf_columns);
+    cut(columns, width);
+    // Rows are cut where there are too many, or the columns are too few for all threads.
+    const std::int64_t made_slices = extent(batch) * ceil_div_i64(extent(columns), width);
+    const std::int64_t parts = made_slices >= o.threads ? 1 : ceil_div_i64(wanted, made_slices);
+    cut(rows, std::min(most_rows, up_to(ceil_div_i64(extent(rows), parts), 64)));
+    if (!legality(p, r, made, m).empty()) return std::nullopt;
+    return made;
+  }
+  return std::nullopt;
 }
 
 } // namespace tilewright

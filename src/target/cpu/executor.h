@@ -19,6 +19,10 @@ struct Executable {
 // packed: called for each weight whose bytes no kernel reads any more, once they are packed.
 Executable compile(const Plan&, const std::function<void(TensorId)>& packed = {});
 
+// What the last run decided for operands that are read through slots, a line each: "A: columns of 32 x 1, 5.1 % live; 9 % of
+// the dense time expected; 2 searches, the last in 0.41 ms".
+std::vector<std::string> decisions_text(const Plan&, const Executable&);
+
 // Where intermediates lie in one arena, by liveness over the plan's order. offset[t]: bytes, or -1 if it is not in the arena.
 struct MemoryPlan { std::vector<std::int64_t> offset; std::int64_t bytes = 0; };
 MemoryPlan plan_memory(const Plan&);
