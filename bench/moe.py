@@ -2,7 +2,7 @@
 
     OPENBLAS_NUM_THREADS=1 python bench/moe.py [--tokens 2048] [--width 256] [--hidden 1024] [--experts 8,64] [--threads 1]
 
-Routing is uneven: expert i is chosen with a weight of 1 / (i + 1). Ours sorts the rows and packs the weights of the experts that
+Routing is uneven: `routing` of workloads.py. Ours sorts the rows and packs the weights of the experts that
 have any in every call, since they are inputs. Times are processor time, the best of some rounds in turn.
 """
 
@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 import tilewright  # noqa: E402
+import workloads  # noqa: E402
 
 
 def by_expert(x, experts, w1, w2):
@@ -36,8 +38,7 @@ def main():
     x = random.standard_normal((o.tokens, o.width)).astype(np.float32)
     print(f"{'experts':>8} {'ours':>9} {'numpy':>9}   milliseconds of processor time")
     for n in (int(e) for e in o.experts.split(",")):
-        share = 1 / np.arange(1, n + 1)
-        experts = random.choice(n, o.tokens, p=share / share.sum())
+        experts = workloads.routing(random, o.tokens, n)
         w1 = random.standard_normal((n, o.width, o.hidden)).astype(np.float32)
         w2 = random.standard_normal((n, o.hidden, o.width)).astype(np.float32)
         calls = [lambda: tilewright.moe(x, experts, w1, w2, threads=o.threads), lambda: by_expert(x, experts, w1, w2)]

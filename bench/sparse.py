@@ -15,7 +15,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 import tilewright  # noqa: E402
+import workloads  # noqa: E402
 
 try:
     import scipy
@@ -28,12 +30,6 @@ def product(m, k, n, tile, threads):
     sparse = f" sparse(zeros, tile {tile[0]}, {tile[1]})" if tile else ""
     return tilewright.compile(f"program p(m={m}, k={k}, n={n})\ninput A[m k] : f32{sparse}\ninput B[k n] : f32\n"
                               "C[m n] = sum[k] A[m k] * B[k n]\noutput C\n", threads=threads)
-
-
-def matrix(random, size, tile, sparsity):
-    live = random.random((-(-size // tile[0]), -(-size // tile[1]))) >= sparsity
-    values = random.standard_normal((size, size)).astype(np.float32)
-    return values * np.repeat(np.repeat(live, tile[0], 0), tile[1], 1)[:size, :size]
 
 
 def best_of(rounds, calls, clock):
@@ -68,7 +64,7 @@ def main():
         tile = tuple(int(x) for x in cells.split("x"))
         ours = product(n, n, n, tile, options.threads)
         for sparsity in (float(s) for s in options.sparsity.split(",")):
-            a = matrix(random, n, tile, sparsity)
+            a = workloads.cells(random, n, n, tile, sparsity)
             ours.run(None, {"A": a, "B": b}, out=[out])
             want = a.astype(np.float64) @ b
             assert np.abs(out - want).max() <= 1e-4 * np.abs(want).max(), "wrong result"

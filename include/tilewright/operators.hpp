@@ -9,6 +9,11 @@
 #ifndef TILEWRIGHT_OPERATORS_HPP
 #define TILEWRIGHT_OPERATORS_HPP
 
+#include <cmath>
+#include <iomanip>
+#include <locale>
+#include <sstream>
+
 #include "tilewright/tilewright.hpp"
 
 namespace tw {
@@ -65,6 +70,43 @@ inline Session moe(const Moe& p, const Options& options = {}) {
           "\nU[t j f] = sum[k] X[t k] * V[g[t, j], k, f]\nH[t j f] = max(U[t j f], 0)\n"
           "Z[t j n] = sum[f] H[t j f] * W[g[t, j], f, n]\nY[t n] : " +
           p.dtype + " = sum[j] Z[t j n] * p[t j]\noutput Y\n",
+      options);
+}
+
+// O[b s e] = softmax over t of (scale * Q K) V, over the keys that M[s t] (bool) lets through; a query without any is
+// 0.
+struct SparseAttention {
+  std::int64_t b = 1, s = 1, t = 1, d = 1, e = 1;
+  double scale = 0; // 0: 1 / sqrt(d)
+  std::string dtype = "f32";
+};
+inline Session sparse_attention(const SparseAttention& p, const Options& options = {}) {
+  const double scale = p.scale != 0 ? p.scale : 1 / std::sqrt(static_cast<double>(p.d));
+  std::ostringstream factor;
+  factor.imbue(std::locale::classic());
+  factor << std::setprecision(17) << scale;
+  return Session::from_memory(
+      "program masked(" + detail::sizes({{"b", p.b}, {"s", p.s}, {"t", p.t}, {"d", p.d}, {"e", p.e}}) +
+          ")\ninput Q[b s d], K[b t d], V[b t e] : " + p.dtype +
+          "\ninput M[s t] : bool\nU[b s t] = sum[d] Q[b s d] * K[b t d]\nS[b s t] = " + factor.str() +
+          " * U[b s t]\na[b s] = max[t] S[b s t] where M[s t]\nP[b s t] = exp(S[b s t] - a[b s]) where M[s t]\n"
+          "l[b s] = sum[t] P[b s t]\nY[b s e] = sum[t] P[b s t] * V[b t e]\nO[b s e] : " +
+          p.dtype + " = select(l[b s] > 0, Y[b s e] / l[b s], 0)\noutput O\n",
+      options);
+}
+
+// L[i j]: whether the micro-tile i j of A[m k], of rows x columns, holds anything but zeros.
+struct Detect {
+  std::int64_t m = 1, k = 1, rows = 32, columns = 1;
+  std::string dtype = "f32";
+};
+inline Session detect(const Detect& p, const Options& options = {}) {
+  const std::int64_t tall = (p.m + p.rows - 1) / p.rows, wide = (p.k + p.columns - 1) / p.columns;
+  return Session::from_memory(
+      "program detect(" +
+          detail::sizes({{"m", p.m}, {"k", p.k}, {"i", tall}, {"j", wide}, {"r", p.rows}, {"c", p.columns}}) +
+          ")\ninput A[m k] : " + p.dtype + "\nL[i j] = any[r c] A[" + std::to_string(p.rows) + "*i+r, " +
+          std::to_string(p.columns) + "*j+c else 0] != 0\noutput L\n",
       options);
 }
 

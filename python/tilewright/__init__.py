@@ -14,8 +14,9 @@ Everything is computed by the shared library; this package only hands arrays ove
 """
 
 from ._library import Error, version
-from ._operators import matmul, moe, ragged_linear
+from ._operators import Pattern, SparseMatmul, detect, matmul, moe, ragged_linear, sparse_attention
 from ._session import Session, TensorInfo, compile
 
-__all__ = ["Error", "Session", "TensorInfo", "compile", "matmul", "moe", "ragged_linear"]
+__all__ = ["Error", "Pattern", "Session", "SparseMatmul", "TensorInfo", "compile", "detect", "matmul", "moe", "ragged_linear",
+           "sparse_attention"]
 __version__ = version()

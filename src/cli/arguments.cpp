@@ -1,5 +1,7 @@
 #include "cli/arguments.h"
 
+#include "runtime/sparse_options.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +19,7 @@ constexpr const char* footer =
 
 // What was typed, before it is looked at.
 struct Typed {
-  std::vector<std::string> sizes, without;
+  std::vector<std::string> sizes, without, sparse;
   std::string objective = "time", fuse = "on", constraints = "own", cost = "exact";
 };
 
@@ -47,6 +49,10 @@ void add_common(CLI::App& app, Common& c, Typed& typed) {
   app.add_option("--fuse", typed.fuse, "kernels of several reductions, where they pay: on or off")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
+  app.add_option("--sparse", typed.sparse,
+                 "a tensor that is mostly zeros: NAME=zeros[:RxC][@SHARE], NAME=mask:M, NAME=lengths:L; or auto; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--strict-ieee", c.open.session.strict, "0 * inf is no number: zeros are not skipped where that could show");
   app.add_flag("--json", c.json, "results as JSON, and nothing else, on standard output");
   app.add_flag("--quiet", c.quiet, "no notes on standard error");
 }
@@ -86,6 +92,17 @@ void take_sizes(Common& c, const Typed& typed) {
     const auto [old, fresh] = c.open.session.sizes.emplace(text.substr(0, at), value);
     if (!fresh && old->second != value)
       throw Error(Code::option, "--size", fmt::format("{} is given twice: {} and {}", old->first, old->second, value));
+  }
+  for (const std::string& text : typed.sparse) {
+    const std::size_t at = text.find("=");
+    if (text == "auto") {
+      c.open.session.recognise = true;
+      continue;
+    }
+    if (at == std::string::npos || at == 0)
+      throw Error(Code::option, "--sparse", fmt::format("is '{}', must be NAME=zeros, NAME=mask:M, NAME=lengths:L or auto", text));
+    static_cast<void>(parse_sparse(text.substr(0, at), text.substr(at + 1)));
+    c.open.session.sparse[text.substr(0, at)] = text.substr(at + 1);
   }
   c.open.session.without = typed.without;
   c.open.session.objective = typed.objective == "bytes" ? Objective::bytes : Objective::time;

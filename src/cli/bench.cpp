@@ -83,7 +83,7 @@ std::vector<std::string> latency_row(const std::string& who, const Percentiles& 
   return {who, time_text(p.min), time_text(p.median), time_text(p.p90), time_text(p.p99), std::to_string(p.runs)};
 }
 
-std::string result_text(const Plan& plan, const BenchResult& r) {
+std::string result_text(const Plan& plan, const BenchResult& r, const std::vector<std::string>& decisions) {
   const PlanTotals t = totals(plan);
   std::vector<std::vector<std::string>> rows{{"latency", "min", "median", "p90", "p99", "runs"},
                                              latency_row("tilewright", r.run.latency)};
@@ -98,6 +98,8 @@ std::string result_text(const Plan& plan, const BenchResult& r) {
   const Prediction p = prediction_of(plan, r.kernels);
   text += fmt::format("predicted against measured, {} kernels: median error {:.0f} %, rank correlation {:.2f}\n\n",
                       p.kernels, 100 * p.median_error, p.rank_correlation);
+  for (const std::string& line : decisions) text += line + "\n";
+  if (!decisions.empty()) text += "\n";
   return text + plan_table(plan, {r.kernels, rows_shown});
 }
 
@@ -132,7 +134,7 @@ int bench_command(const BenchArguments& a) {
   // Once more with a clock behind every kernel, which costs a little.
   measure(session, m.inputs, out, 1, session.gpu() >= 0 ? 1 : std::min(iterations, 20), most_seconds / 4, &r.kernels);
   r.plan = plan_json(session.plan(), nullptr);
-  write_result(a.json ? bench_json(r) : result_text(session.plan(), r));
+  write_result(a.json ? bench_json(r) : result_text(session.plan(), r, cpu::decisions_text(session.plan(), session.executable())));
   suggest(a, fmt::format("tilewright explain {} --kernel NAME", a.model));
   return 0;
 }

@@ -36,6 +36,7 @@ struct Writer {
     const Tensor& x = p.tensor(t);
     write(static_cast<std::int64_t>(x.dtype));
     write(static_cast<std::int64_t>(x.kind));
+    if (x.sparse) out += "s" + x.name + " "; // how much of it lives is said by name
     for (const Size& d : x.dims) write(d);
     if (orders)
       for (int d : (*orders)[static_cast<std::size_t>(t)]) write(d);

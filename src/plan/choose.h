@@ -23,6 +23,10 @@ struct Choice {
 Choice choose(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&,
               const Apart* = nullptr);
 
+// Of a product with an operand that is read through slots: all of its rows, so that what is between them is skipped together, and
+// as many slices of columns as keep the threads busy, whichever has more to do.
+std::optional<Schedule> gathered_tiles(const Program&, const Region&, const Machine&, const PlanOptions&);
+
 // Of a region of one reduction, by predicted time.
 Schedule choose_tiles(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&);
 

@@ -208,6 +208,33 @@ double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const st
   return part(c->m, false, o.leaf_rows) * part(c->n, true, o.leaf_columns);
 }
 
+// The share of a product's time that is left where an operand of it is read through slots.
+double CpuTime::gathered(std::size_t i) const {
+  if (gathered_.empty()) {
+    gathered_.assign(r.statements.size(), 1);
+    bool any = false;
+    for (StatementId id : r.statements)
+      for_each_access(*p.statement(id), [&](const Access& a) { any |= p.tensor(a.tensor).sparse.has_value(); });
+    if (any && m.target == Target::cpu) {
+      const auto views = choose_views(p, r, nullptr, o.strict);
+      for (const GatheredPlan& g : price_views(p, r, m, o, views))
+        for (std::size_t s = 0; s < r.statements.size(); ++s)
+          for_each_access(statement(s), [&](const Access& a) {
+            if (a.tensor == g.view.tensor && form(s).product) gathered_[s] = std::min(gathered_[s], g.ratio());
+          });
+    }
+  }
+  return gathered_[i];
+}
+double CpuTime::gathered_share(const Cost& c) const {
+  double all = 0, left = 0;
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const auto work = static_cast<double>(c.done[i].multiply_adds);
+    all += work, left += gathered(i) * work;
+  }
+  return all > 0 ? left / all : 1;
+}
+
 // A contraction goes through its rows again for each cut of its columns, which costs some 40 ns a tile of rows.
 double CpuTime::passes(std::size_t i, const Cost& c, const std::vector<AxisStep>& steps,
                        const std::vector<std::int64_t>& size) const {
@@ -256,10 +283,11 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
   const bool following = follows(steps);
   double between = 0;
   for (std::size_t i = 0; i < phase.size(); ++i) {
+    const double gather = gathered(i);
     if (factor[i] == by_interpreter)
-      work[phase[i]] += interpreted_seconds(i, c.done[i].points, steps, size, ideal);
+      work[phase[i]] += gather * interpreted_seconds(i, c.done[i].points, steps, size, ideal);
     else
-      work[phase[i]] += factor[i] * (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) /
+      work[phase[i]] += factor[i] * gather * (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) /
                                     (ideal ? 1 : fill(i, steps, size)) +
                                 static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
     if (!ideal) work[phase[i]] += passes(i, c, steps, size);

@@ -25,6 +25,8 @@ public:
   double interpreted_seconds(const Cost&, const std::vector<AxisStep>&) const;
   // Whether some leaf has this axis in its vectors.
   bool in_vectors(RegionAxis) const;
+  // The share of the work of all products that is left where operands are read through slots.
+  double gathered_share(const Cost&) const;
 
 private:
   const Program& p;
@@ -70,11 +72,13 @@ private:
                              const std::vector<std::int64_t>& size, bool ideal) const;
   double turns(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double gathered(std::size_t) const;
   double passes(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
 
   mutable std::vector<Form> forms_ = {};
   mutable std::vector<Interpreted> interpreted_ = {};
   mutable std::optional<Flow> flow_ = {};
+  mutable std::vector<double> gathered_ = {};
   mutable std::map<RegionAxis, std::vector<double>> factors_ = {}; // by what is streamed
   mutable std::map<RegionAxis, bool> follows_ = {};                // by what is streamed
 };

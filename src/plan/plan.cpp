@@ -81,7 +81,10 @@ Plan assemble(std::shared_ptr<const Program> program, const Machine& machine, co
     const auto moves = transfers(p, *k.region, k.schedule);
     for (std::size_t i = 0; i < moves.size(); ++i) k.cost.moved[i].tensor = moves[i].tensor;
     k.refusals = std::move(joined.grouping.refusals[g]);
-    if (machine.target == Target::cpu) k.schedule.operands = choose_views(p, *k.region, &k.refusals);
+    if (machine.target == Target::cpu) {
+      k.schedule.operands = choose_views(p, *k.region, &k.refusals, options.strict, &plan.layouts);
+      k.gathered = price_views(p, *k.region, machine, options, k.schedule.operands);
+    }
     k.groups = joined.groups[g];
     k.together = k.groups > 1 ? joined.choices[g].price : -1;
     k.apart = joined.apart[g];

@@ -8,10 +8,12 @@
 //     two kernels   Y is stored once and loaded with its halo                         1,149,440 B + 739,840 B
 //     one kernel    tiles of Z make what they need of Y: tile f 32, tile y 8            708,416 B
 #pragma once
+#include <map>
 #include <memory>
 
 #include "cost/cost.h"
 #include "schedule/layout.h"
+#include "sparse/select.h"
 
 namespace tilewright {
 
@@ -30,6 +32,9 @@ struct PlanOptions {
   bool streams = true;           // reduced axes may be cut too, so that operands need not fit whole
   double redundancy = 10;
   bool paper_cost = false;       // bytes by the equations of cost/paper.h, for comparison
+  bool strict = false;           // 0 * inf is no number: what a skipped zero may hide is not skipped
+  double live = 0.1;             // of the micro-tiles of a sparse tensor, where `live_of` does not say how many hold anything
+  std::map<std::string, double> live_of = {};
   double interpreted = 20;       // how many times longer a reduction takes that the target has no leaf for
 };
 
@@ -49,6 +54,16 @@ struct Alternative {
   std::string rule;              // the first that it breaks
 };
 
+// What was chosen for an operand that is read through slots, for random micro-tiles of the share that is expected to live. In a run
+// the same search is made on what is there.
+struct GatheredPlan {
+  OperandAt view;
+  double live = 1;
+  Selection selection;
+  double seconds = 0;            // that the search took
+  double ratio() const { return selection.dense.seconds > 0 ? std::min(1.0, selection.best.seconds / selection.dense.seconds) : 1; }
+};
+
 struct PlannedKernel {
   std::string name;              // of the tensor that it ends in
   std::optional<Region> region;  // absent: an opaque node
@@ -56,6 +71,7 @@ struct PlannedKernel {
   Schedule schedule;
   Cost cost;
   std::vector<std::string> refusals;   // "Z not folded in: read through two maps"
+  std::vector<GatheredPlan> gathered;
   int groups = 1;                // that were joined
   std::int64_t together = -1, apart = -1;   // price of this kernel and of its groups one by one, where several were joined
   std::vector<Alternative> alternatives;    // that end in this kernel's groups
@@ -85,7 +101,9 @@ Plan plan_groups(std::shared_ptr<const Program>, const Machine&, const PlanOptio
 std::vector<DimOrder> choose_layouts(const Program&, bool weights = false);
 // Operands of the region's contractions that are declared sparse and may be read through slots, as the permute law and the skipping
 // rule say. Why another is not goes to `refusals`.
-std::vector<OperandAt> choose_views(const Program&, const Region&, std::vector<std::string>* refusals = nullptr);
+std::vector<OperandAt> choose_views(const Program&, const Region&, std::vector<std::string>* refusals = nullptr, bool strict = false,
+                                    const std::vector<DimOrder>* layouts = nullptr);
+std::vector<GatheredPlan> price_views(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<OperandAt>&);
 
 // For a GPU: every schedule of one region that was priced, the fastest by prediction first. None where an axis is empty.
 struct BlockChoice { Schedule schedule; double seconds = 0; };

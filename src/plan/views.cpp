@@ -16,6 +16,8 @@ struct ViewChooser {
   int statement;
   const Access& a;
   const Tensor& tensor;
+  bool strict = false;
+  const std::vector<DimOrder>* layouts = nullptr;
   OperandAt view{};
   std::string why{};
 
@@ -24,6 +26,12 @@ struct ViewChooser {
   bool reduced(std::size_t d) const {
     const auto x = plain_axis(a.at[d]);
     return x && std::find(reader().reduced.begin(), reader().reduced.end(), *x) != reader().reduced.end();
+  }
+
+  // A tensor between kernels is there as long as some kernel reads it.
+  bool read_here(TensorId t) const {
+    const Boundary b = boundary(p, r);
+    return std::find(b.inputs.begin(), b.inputs.end(), t) != b.inputs.end();
   }
 
   TensorId named(const std::string& name) const {
@@ -66,7 +74,9 @@ struct ViewChooser {
     view.tensor = a.tensor;
     view.source = s.form == Sparse::zeros ? a.tensor : named(s.of);
     if (view.source < 0) return why = "its " + s.of + " is gone", false;
-    if (p.tensor(view.source).kind == Kind::intermediate) return why = s.of + " is made by a kernel", false;
+    if (view.source != a.tensor && p.tensor(view.source).kind == Kind::intermediate && !read_here(view.source))
+      return why = s.of + " is made by a kernel", false;
+    if (layouts) view.order = (*layouts)[static_cast<std::size_t>(view.source)];
     view.lengths = s.form == Sparse::lengths;
     const std::vector<Size>& of = p.tensor(view.source).dims;
     if (s.form == Sparse::zeros)
@@ -93,15 +103,20 @@ struct ViewChooser {
 
   // Each packed dim's axis must be permutable, and nothing may be left where it is skipped.
   bool lawful() {
-    for (std::size_t d = 0; d < a.at.size(); ++d)
-      if (!plain_axis(a.at[d]) && !a.at[d].terms.empty()) return why = fmt::format("dim {} is not one axis", d), false;
+    // What slides in a window may stand in the micro-tile, but not beside it.
+    for (std::size_t i = 0; i < view.dims.size(); ++i) {
+      const std::size_t d = view.dims[i];
+      if (!plain_axis(a.at[d]) && !a.at[d].terms.empty() && extent(d) > view.unit[i])
+        return why = fmt::format("dim {} is not one axis", d), false;
+    }
     for (std::size_t i : view.packed) {
+      if (extent(view.dims[i]) <= view.unit[i]) continue; // one cell
       const auto x = plain_axis(a.at[view.dims[i]]);
       if (!x) return why = fmt::format("dim {} is no axis", view.dims[i]), false;
       const auto region_axis = plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(*x)]);
       if (!region_axis) return why = "its axis is none of the kernel's", false;
       if (const auto law = permutable(p, r, *region_axis); !law) return why = law.reason(), false;
-      if (const auto law = skipped(p, reader(), *x, {{a.tensor, 0}}); !law) return why = law.reason(), false;
+      if (const auto law = skipped(p, reader(), *x, {{a.tensor, 0}}, strict); !law) return why = law.reason(), false;
     }
     return true;
   }
@@ -109,28 +124,78 @@ struct ViewChooser {
 
 } // namespace
 
-std::vector<OperandAt> choose_views(const Program& p, const Region& r, std::vector<std::string>* refusals) {
-  std::vector<OperandAt> views;
+namespace {
+
+struct Views {
+  const Program& p;
+  const Region& r;
+  std::vector<std::string>* refusals;
+  bool strict;
+  const std::vector<DimOrder>* layouts;
+  std::vector<OperandAt> chosen{};
+
+  void offer(int statement, const Access& a) {
+    const Tensor& t = p.tensor(a.tensor);
+    ViewChooser chooser{p, r, statement, a, t, strict, layouts};
+    if (chooser.find_source() && chooser.find_packed() && chooser.lawful())
+      chosen.push_back(std::move(chooser.view));
+    else if (refusals)
+      refusals->push_back(fmt::format("{} not gathered: {}", t.name, chooser.why));
+  }
+
+  // A map behind a product that does not need it where another operand is zero.
+  void wanted(std::size_t product) {
+    const TensorId made = p.statement(r.statements[product])->out;
+    for (std::size_t i = product + 1; i < r.statements.size(); ++i) {
+      const Statement& s = *p.statement(r.statements[i]);
+      if (!s.reduced.empty()) continue;
+      bool reads = false;
+      std::vector<Access> others;
+      for_each_access(s.body, [&](const Access& a) {
+        reads |= a.tensor == made;
+        if (p.tensor(a.tensor).sparse && a.tensor != made) others.push_back(a);
+      });
+      for (const Access& a : others)
+        if (reads && !strict && unneeded(s, a, made)) chosen.push_back(sampled(a));
+    }
+  }
+  bool unneeded(const Statement& s, const Access& a, TensorId made) const {
+    if (p.tensor(a.tensor).sparse->form != Sparse::zeros) return false;
+    for (const Index& i : a.at) {
+      const auto x = plain_axis(i);
+      if (!x || needs(p, s, *x, {{a.tensor, 0}}, made)) return false;
+    }
+    return !a.at.empty();
+  }
+  OperandAt sampled(const Access& a) const {
+    const Tensor& t = p.tensor(a.tensor);
+    OperandAt v;
+    v.tensor = v.source = a.tensor;
+    const std::size_t rank = t.dims.size();
+    for (std::size_t d = 0; d < rank; ++d) {
+      v.dims.push_back(d), v.packed.push_back(d);
+      const std::int64_t tile = d + 1 == rank ? t.sparse->tile_columns : d + 2 == rank ? t.sparse->tile_rows : 1;
+      v.unit.push_back(std::clamp<std::int64_t>(tile, 1, std::max<std::int64_t>(t.dims[d].constant(), 1)));
+    }
+    if (layouts) v.order = (*layouts)[static_cast<std::size_t>(a.tensor)];
+    return v;
+  }
+};
+
+} // namespace
+
+std::vector<OperandAt> choose_views(const Program& p, const Region& r, std::vector<std::string>* refusals, bool strict,
+                                    const std::vector<DimOrder>* layouts) {
+  Views views{p, r, refusals, strict, layouts};
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = *p.statement(r.statements[i]);
     const auto product = contraction(p, s);
     if (!product) continue;
-    for (const Access* a : {product->a, product->b}) {
-      const Tensor& t = p.tensor(a->tensor);
-      if (!t.sparse || r.position(r.statements[i]) < 0) continue;
-      ViewChooser chooser{p, r, static_cast<int>(i), *a, t};
-      if (chooser.find_source() && chooser.find_packed() && chooser.lawful())
-        views.push_back(std::move(chooser.view));
-      else if (refusals)
-        refusals->push_back(fmt::format("{} not gathered: {}", t.name, chooser.why));
-    }
+    for (const Access* a : {product->a, product->b})
+      if (p.tensor(a->tensor).sparse) views.offer(static_cast<int>(i), *a);
+    views.wanted(i);
   }
-  // One view a kernel: what two of them have in common is not looked for.
-  if (views.size() > 1 && refusals)
-    refusals->push_back(
-        fmt::format("{} not gathered: {} is", p.tensor(views[1].tensor).name, p.tensor(views[0].tensor).name));
-  if (views.size() > 1) views.resize(1);
-  return views;
+  return std::move(views.chosen);
 }
 
 } // namespace tilewright

@@ -78,6 +78,7 @@ std::string explain_kernel(const Plan& plan, std::size_t number, const cpu::Exec
   out += "  axes\n" + axes_text(p, *k.region);
   out += "  packing\n";
   for (const std::string& line : packing_text(p, *k.region)) out += "    " + line + "\n";
+  for (const std::string& line : gathered_text(p, *k.region, k)) out += "    " + line + "\n";
   out += "  schedule\n    " + text(*k.region, k.schedule) + "\n";
   out += "  cost\n" + cost_text(plan, k);
   if (!k.refusals.empty()) {

@@ -1,5 +1,7 @@
 #include "report/packing.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -62,6 +64,39 @@ std::vector<std::string> packing_text(const Program& p, const Region& r) {
     lines.push_back(fmt::format("in buckets  {} by {}, each with a slice of {}", names_of(r, b.axes),
                                 p.tensor(b.key.tensor).name, p.tensor(b.operand).name));
   add_sparse(p, r, lines);
+  return lines;
+}
+
+namespace {
+
+// Of covered elements those that do not live, where cells of the declared micro-tile live at random.
+double waste_of(const GatheredPlan& g, double elements) {
+  const Estimate& e = g.selection.best;
+  const double covered = e.micro_tiles * static_cast<double>(e.unit_m * e.unit_k);
+  return covered <= 0 ? 0 : std::max(0.0, 1 - g.live * elements / covered);
+}
+
+} // namespace
+
+std::vector<std::string> gathered_text(const Program& p, const Region& r, const PlannedKernel& k) {
+  std::vector<std::string> lines;
+  for (const GatheredPlan& g : k.gathered) {
+    const Estimate &best = g.selection.best, &dense = g.selection.dense;
+    const std::string head = fmt::format("{} at {:.3g} % live: ", p.tensor(g.view.tensor).name, 100 * g.live);
+    const std::string searched = fmt::format("searched in {:.2f} ms", g.seconds * 1e3);
+    if (best.along == Along::none) {
+      lines.push_back(head + fmt::format("dense, {}; {}", g.selection.reason, searched));
+      continue;
+    }
+    double elements = 1;
+    for (const Size& d : p.tensor(g.view.tensor).dims) elements *= static_cast<double>(d.constant());
+    lines.push_back(
+        head +
+        fmt::format("{} in micro-tiles of {} x {}, {:.0f} of them, waste {:.0f} %; {:.4g} ms, dense {:.4g} ms; {}",
+                    name_of(best.along), best.unit_m, best.unit_k, best.micro_tiles, 100 * waste_of(g, elements),
+                    best.seconds * 1e3, dense.seconds * 1e3, searched));
+  }
+  (void)r;
   return lines;
 }
 

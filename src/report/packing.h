@@ -8,10 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "law/region.h"
+#include "plan/plan.h"
 
 namespace tilewright {
 
 std::vector<std::string> packing_text(const Program&, const Region&);
+// What was chosen for operands that are read through slots: rule, axis, micro-tile, waste, and times, for random
+// micro-tiles of the expected share.
+//
+//   A at 5 % live: columns of 32 x 1, packed along k (exact up to rounding); 13107 micro-tiles, waste 0 %; 20.1 ms,
+//   dense 204 ms; searched in 0.4 ms
+std::vector<std::string> gathered_text(const Program&, const Region&, const PlannedKernel&);
 
 } // namespace tilewright

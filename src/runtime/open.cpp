@@ -12,6 +12,7 @@
 #include "expr/text.h"
 #include "onnx/import.h"
 #include "onnx/reader.h"
+#include "runtime/sparse_options.h"
 #include "support/file.h"
 
 namespace tilewright {
@@ -56,11 +57,20 @@ void parse_option(OpenOptions& o, const std::string& key, const std::string& val
   } else if (key == "fuse") {
     if (value != "on" && value != "off") throw Error(Code::option, key, fmt::format("is '{}', must be on or off", value));
     o.session.fuse = value == "on";
+  } else if (key.starts_with("sparse.")) {
+    static_cast<void>(parse_sparse(key.substr(7), value));
+    o.session.sparse[key.substr(7)] = value;
+  } else if (key == "sparse") {
+    if (value != "auto" && value != "declared") throw Error(Code::option, key, fmt::format("is '{}', must be auto or declared", value));
+    o.session.recognise = value == "auto";
+  } else if (key == "strict") {
+    if (value != "on" && value != "off") throw Error(Code::option, key, fmt::format("is '{}', must be on or off", value));
+    o.session.strict = value == "on";
   } else if (key == "program") {
     o.program = value;
   } else {
     throw Error(Code::option, key, "is no option",
-                "options are device, fuse, isa, machine, plan, program, size.NAME, threads, without");
+                "options are device, fuse, isa, machine, plan, program, size.NAME, sparse, sparse.NAME, strict, threads, without");
   }
 }
 

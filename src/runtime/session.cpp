@@ -16,6 +16,8 @@
 #include "runtime/backend.h"
 #include "runtime/copy.h"
 #include "runtime/plan_file.h"
+#include "runtime/sparse_options.h"
+#include "sparse/spread.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "target/cuda/kernel_cache.h"
@@ -59,6 +61,9 @@ PlanOptions plan_options(const SessionOptions& o, const Machine& machine) {
   PlanOptions plan{threads, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
   plan.objective = o.objective;
   plan.fuse = o.fuse;
+  plan.strict = o.strict;
+  for (const auto& [tensor, text] : o.sparse)
+    if (const double live = parse_sparse(tensor, text).live; live >= 0) plan.live_of[tensor] = live;
   return with_rules(std::move(plan), o.rules);
 }
 
@@ -141,10 +146,13 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   Stopwatch watch;
   Timing ignored;
   Timing& t = timing ? *timing : ignored;
-  verify(program);
-  Program fixed = fix_sizes(program, o.sizes);
+  Program said = program;
+  annotate(said, o.sparse);
+  verify(said);
+  Program fixed = fix_sizes(said, o.sizes);
   require_bytes(fixed);
   auto normal = std::make_shared<Program>(stream_forms(normalise(std::move(fixed), o.without, nullptr, &t.passes), nullptr, true));
+  spread_patterns(*normal, {o.recognise, o.strict});
   t.normalise = watch.lap();
   const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
   Plan plan = make_plan(std::move(normal), machine, plan_options(o, machine));

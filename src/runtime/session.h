@@ -6,6 +6,7 @@
 // On a GPU (device "cuda" or "cuda:1") the plan is for the machine that the GPU is, kernels are compiled for it, weights lie on it.
 // Arrays may be in the memory of either.
 #pragma once
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -26,6 +27,9 @@ struct SessionOptions {
   Objective objective = Objective::time; // what kernels and tiles are chosen by
   bool fuse = true;                      // kernels of several reductions, where they pay
   PlanRules rules = {};
+  std::map<std::string, std::string> sparse; // tensors that are mostly zeros (runtime/sparse_options.h), by name
+  bool recognise = false;                    // and those that programs make so
+  bool strict = false;                       // 0 * inf is no number: zeros are not skipped where that could show
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

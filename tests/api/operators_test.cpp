@@ -80,4 +80,41 @@ TEST(Operators, Moe) {
       tw::Error);
 }
 
+TEST(Operators, SparseAttention) {
+  std::mt19937 random(4);
+  const std::int64_t s = 9, t = 20, d = 8;
+  const auto q = values(9 * 8, random), k = values(20 * 8, random), v = values(20 * 8, random);
+  bool mask[9 * 20];
+  for (int i = 0; i < 180; ++i) mask[i] = i >= 20 && random() % 3 == 0; // the first query sees nothing
+  tw::Session attention = tw::sparse_attention({1, s, t, d, d});
+  const auto o = attention.run({tw::view("Q", q.data(), {1, s, d}), tw::view("K", k.data(), {1, t, d}),
+                                tw::view("V", v.data(), {1, t, d}), tw::view("M", mask, {s, t})});
+  for (int i = 0; i < s; ++i)
+    for (int e = 0; e < d; ++e) {
+      double sum = 0, all = 0;
+      for (int j = 0; j < t; ++j) {
+        double score = 0;
+        for (int x = 0; x < d; ++x)
+          score += double(q[static_cast<std::size_t>(i * d + x)]) * k[static_cast<std::size_t>(j * d + x)];
+        const double weight = mask[i * t + j] ? std::exp(score / std::sqrt(8.0)) : 0;
+        sum += weight * v[static_cast<std::size_t>(j * d + e)], all += weight;
+      }
+      ASSERT_NEAR(o[0].data<float>()[i * d + e], all > 0 ? sum / all : 0, 1e-5);
+    }
+}
+
+TEST(Operators, Detect) {
+  std::mt19937 random(5);
+  const auto a = values(50 * 33, random, 0.01);
+  tw::Session detect = tw::detect({50, 33, 8, 4});
+  const auto live = detect.run({tw::view("A", a.data(), {50, 33})});
+  for (int i = 0; i < 7; ++i)
+    for (int j = 0; j < 9; ++j) {
+      bool any = false;
+      for (int r = i * 8; r < std::min(50, i * 8 + 8); ++r)
+        for (int c = j * 4; c < std::min(33, j * 4 + 4); ++c) any |= a[static_cast<std::size_t>(r * 33 + c)] != 0;
+      ASSERT_EQ(live[0].data<bool>()[i * 9 + j], any);
+    }
+}
+
 } // namespace

@@ -106,5 +106,201 @@ class Moe(unittest.TestCase):
                 tilewright.moe(x, experts, w1, w2)
 
 
+class Detect(unittest.TestCase):
+    def test_cells(self):
+        random = np.random.default_rng(9)
+        for tile in ((1, 1), (32, 1), (1, 16), (8, 8), (200, 200)):
+            a, mask = blocks(random, 70, 90, tile, 0.2)
+            pattern = tilewright.detect(a, tile=tile)
+            np.testing.assert_array_equal(a[~pattern.elements()], 0)
+            for i in range(pattern.marks.shape[0]):
+                rows = a[i * tile[0]:(i + 1) * tile[0]]
+                live = [j for j in range(pattern.marks.shape[1]) if (rows[:, j * tile[1]:(j + 1) * tile[1]] != 0).any()]
+                self.assertEqual(list(pattern.slots(i)), live)
+                self.assertEqual(pattern.counts[i], len(live))
+
+    def test_what_is_zero(self):
+        a = np.zeros((4, 4), np.float32)
+        a[0, 0], a[0, 1], a[1, 1], a[2, 2], a[3, 3] = 1, -1, np.nan, -0.0, 1e-45
+        np.testing.assert_array_equal(tilewright.detect(a, tile=(1, 4)).marks[:, 0], [True, True, False, True])
+        self.assertEqual(tilewright.detect(np.zeros((0, 5), np.float32)).counts.size, 0)
+
+
+class Attention(unittest.TestCase):
+    def reference(self, q, k, v, mask, scale):
+        scores = np.where(mask, np.einsum("...sd,...td->...st", q.astype(np.float64), k) * scale, -np.inf)
+        top = scores.max(-1, keepdims=True, initial=-np.inf)
+        e = np.exp(scores - np.where(np.isinf(top), 0, top))
+        total = e.sum(-1, keepdims=True)
+        return np.einsum("...st,...te->...se", e / np.where(total == 0, 1, total), v)
+
+    def test_masks(self):
+        random = np.random.default_rng(11)
+        for lead, s, t, d in (((), 40, 50, 8), ((2, 3), 70, 70, 16), ((2,), 1, 33, 5), ((2,), 200, 300, 32)):
+            q, k, v = (random.standard_normal((*lead, n, d)).astype(np.float32) for n in (s, t, t))
+            q -= 3 * np.sign(q.sum()) * q.std()     # real scores far below zero too
+            for mask in (random.random((s, t)) < 0.1, np.zeros((s, t), bool), np.ones((s, t), bool), random.random((*lead, s, t)) < 0.3,
+                         np.kron(random.random((-(-s // 16), -(-t // 16))) < 0.2, np.ones((16, 16), bool))[:s, :t],
+                         np.arange(s)[:, None] >= np.arange(t)[None, :]):
+                with self.subTest(lead=lead, s=s, t=t):
+                    got = tilewright.sparse_attention(q, k, v, mask)
+                    np.testing.assert_allclose(got, self.reference(q, k, v, mask, d ** -0.5), rtol=0, atol=3e-5)
+
+    def test_what_a_mask_leaves_out_is_not_looked_at(self):
+        random = np.random.default_rng(12)
+        q, k, v = (random.standard_normal((20, 8)).astype(np.float32) for _ in range(3))
+        mask = np.ones((20, 20), bool)
+        mask[:, 7] = False
+        want = tilewright.sparse_attention(q, k, v, mask)
+        k[7] = np.nan
+        np.testing.assert_array_equal(tilewright.sparse_attention(q, k, v, mask), want)
+
+    def test_refusals(self):
+        q, v = np.zeros((4, 8), np.float32), np.zeros((5, 8), np.float32)
+        for call in (lambda: tilewright.sparse_attention(q, v, v, np.ones((5, 4), bool)), lambda: tilewright.sparse_attention(q, v, v[:4], np.ones((4, 5), bool)),
+                     lambda: tilewright.sparse_attention(q, v, v, np.ones((4, 5)))):
+            with self.assertRaises(tilewright.Error):
+                call()
+
+
+class Gradients(unittest.TestCase):
+    def setUp(self):
+        self.random = np.random.default_rng(13)
+
+    def check(self, a, b, mask, product, given=None):
+        dc = self.random.standard_normal((a.shape[0], b.shape[1])).astype(np.float32)
+        np.testing.assert_allclose(product(a, b, given), a.astype(np.float64) @ b, rtol=0, atol=1e-4)
+        da, db = product.backward(dc)
+        np.testing.assert_allclose(db, a.T.astype(np.float64) @ dc, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(da, np.where(mask, dc.astype(np.float64) @ b.T, 0), rtol=0, atol=1e-4)
+        np.testing.assert_array_equal(da[~mask], 0)
+
+    def test_both(self):
+        b = self.random.standard_normal((70, 50)).astype(np.float32)
+        for tile in ((32, 1), (1, 1), (1, 16), (8, 8)):
+            for live in (0, 0.05, 0.5, 1):
+                a, mask = blocks(self.random, 66, 70, tile, live)
+                with self.subTest(tile=tile, live=live):
+                    self.check(a, b, mask, tilewright.SparseMatmul(tile=tile))
+
+    def test_a_mask_that_changes_in_every_step(self):
+        product = tilewright.SparseMatmul(tile=(4, 4))
+        a, b = self.random.standard_normal((64, 64)).astype(np.float32), self.random.standard_normal((64, 48)).astype(np.float32)
+        for step in range(6):
+            mask = np.kron(self.random.random((16, 16)) < 0.1 * (step + 1), np.ones((4, 4), bool))
+            self.check(a * mask, b, mask, product, mask)
+
+    def test_no_forward(self):
+        with self.assertRaises(tilewright.Error):
+            tilewright.SparseMatmul().backward(np.zeros((2, 2), np.float32))
+
+
+class StandIn:
+    """As much of torch as the adapter asks for: tensors that are arrays, and a tape of one function."""
+
+    class Tensor:
+        def __init__(self, array):
+            self.array, self.grad, self.made_by = np.asarray(array), None, None
+
+        def detach(self):
+            return self
+
+        def numpy(self):
+            return self.array
+
+        def backward(self, gradient):
+            function, ctx, given = self.made_by
+            for tensor, g in zip(given, function.backward(ctx, gradient)):
+                if isinstance(tensor, StandIn.Tensor) and g is not None:
+                    tensor.grad = g
+
+    @staticmethod
+    def from_numpy(array):
+        return StandIn.Tensor(array)
+
+    class autograd:
+        class Function:
+            @classmethod
+            def apply(cls, *given):
+                class Context:
+                    pass
+
+                out = cls.forward(Context, *given)
+                out.made_by = (cls, Context, given)
+                return out
+
+
+class Autograd(unittest.TestCase):
+    def train(self, torch, tensor):
+        from tilewright.autograd import sparse_matmul
+        random = np.random.default_rng(17)
+        weight, target = random.standard_normal((24, 40)).astype(np.float32), random.standard_normal((24, 8)).astype(np.float32)
+        x, losses = random.standard_normal((40, 8)).astype(np.float32), []
+        for step in range(30):      # the mask is another one in every step
+            mask = np.abs(weight) >= np.quantile(np.abs(weight), 0.3 + 0.01 * step)
+            a, b = tensor(weight * mask), tensor(x)
+            c = sparse_matmul(a, b, mask=tensor(mask), tile=(1, 1), torch=torch)
+            error = c.detach().numpy() - target
+            losses.append(float((error ** 2).mean()))
+            c.backward(tensor(error.astype(np.float32)))
+            np.testing.assert_allclose(np.asarray(a.grad.numpy()), np.where(mask, error @ x.T, 0), rtol=0, atol=1e-3)
+            np.testing.assert_allclose(np.asarray(b.grad.numpy()), (weight * mask).T @ error, rtol=0, atol=1e-3)
+            weight = weight - 0.01 * a.grad.numpy()
+        self.assertLess(losses[-1], 0.5 * losses[0])
+
+    def test_with_a_stand_in(self):
+        self.train(StandIn, StandIn.Tensor)
+
+    def test_with_torch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not installed")
+
+        def tensor(array):
+            t = torch.from_numpy(np.ascontiguousarray(array))
+            return t.requires_grad_() if t.is_floating_point() else t
+        self.train(torch, tensor)
+
+
+class DLPack(unittest.TestCase):
+    def test_operands(self):
+        class Other:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        random = np.random.default_rng(19)
+        a, _ = blocks(random, 40, 30, (8, 1), 0.2)
+        b = random.standard_normal((30, 20)).astype(np.float32)
+        np.testing.assert_array_equal(tilewright.matmul(Other(a), Other(b), tile=(8, 1)), tilewright.matmul(a, b, tile=(8, 1)))
+
+
+class Options(unittest.TestCase):
+    text = "program p(m=64, k=80, n=50)\ninput A[m k], B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n"
+
+    def test_tensors_are_said_to_be_sparse_from_outside(self):
+        random = np.random.default_rng(23)
+        a, _ = blocks(random, 64, 80, (8, 1), 0.1)
+        b = random.standard_normal((80, 50)).astype(np.float32)
+        session = tilewright.compile(self.text, **{"sparse.A": "zeros:8x1@0.1"})
+        self.assertIn("gathered (columns of row blocks)", session.explain())
+        self.assertIn("A at 10 % live", session.explain())
+        np.testing.assert_allclose(session.run(None, {"A": a, "B": b})[0], a @ b, rtol=0, atol=1e-4)
+        strict = tilewright.compile(self.text, **{"sparse.A": "zeros:8x1", "strict": "on"})
+        self.assertIn("A not gathered: another operand may be infinite or no number", strict.explain())
+
+    def test_refusals(self):
+        for options in ({"sparse.A": "some"}, {"sparse.A": "zeros:0x1"}, {"sparse.A": "zeros@2"}, {"sparse.Q": "zeros"}, {"sparse.A": "mask:"},
+                        {"sparse.A": "mask:Q"}, {"sparse": "maybe"}, {"strict": "very"}):
+            with self.assertRaises(tilewright.Error):
+                tilewright.compile(self.text, **options).explain()
+
+
 if __name__ == "__main__":
     unittest.main()

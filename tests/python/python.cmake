@@ -5,7 +5,8 @@ endif()
 if(TARGET tilewright_library)
   add_test(NAME python COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/session_test.py)
   add_test(NAME python_operators COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/operators_test.py)
-  set_tests_properties(python python_operators PROPERTIES ENVIRONMENT
+  add_test(NAME python_sparse_threads COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/sparse_threads_test.py)
+  set_tests_properties(python python_operators python_sparse_threads PROPERTIES ENVIRONMENT
     "TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python")
   add_test(NAME wheel COMMAND ${CMAKE_CURRENT_LIST_DIR}/wheel_test.sh ${TILEWRIGHT_TEST_PYTHON} $<TARGET_FILE:tilewright_library>)
   set_tests_properties(wheel PROPERTIES SKIP_RETURN_CODE 77)

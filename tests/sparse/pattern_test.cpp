@@ -155,6 +155,36 @@ TEST(Cover, EmptyFullAndSingle) {
   EXPECT_EQ(pattern(matrix(5, 0), {2, 1}, {1}).cells.length(), 0);
 }
 
+// Causal rows in blocks of 64 that see some columns, and diagonals in bands of 64 keys: the keys that a row block needs
+// are the live columns of its row of micro-tiles, wherever the bands begin.
+TEST(Cover, ColumnsAndDiagonals) {
+  auto pattern = [](std::int64_t n, const std::vector<std::int64_t>& columns,
+                    const std::vector<std::int64_t>& offsets) {
+    Array mask = Array::make(DType::boolean, {n, n});
+    for (std::int64_t q = 0; q < n; ++q)
+      for (std::int64_t key = 0; key <= q; ++key) {
+        bool live = std::count(columns.begin(), columns.end(), key) > 0;
+        for (std::int64_t o : offsets) live |= key >= q / 64 * 64 - o && key < q / 64 * 64 - o + 64;
+        mask.data[q * n + key] = std::byte{live};
+      }
+    const Cells c = cells({n, n}, {64, 1}, {1});
+    return pattern_of(c, cover(mask, c));
+  };
+  const Pattern a = pattern(256, {0, 5, 70, 130, 200}, {0, 64, 150});
+  EXPECT_EQ(a.count[3], 194u);
+  EXPECT_EQ(a.count[2], 170u);
+  EXPECT_EQ(dense_tiles(std::span(a.count).subspan(3, 1), 64), 4); // three blocks, and one of loose columns 0 and 5
+  const std::vector<std::uint32_t> third(a.group(3).begin(), a.group(3).begin() + 3);
+  EXPECT_EQ(third, (std::vector<std::uint32_t>{0, 5, 42}));
+  const Pattern b = pattern(512, {0, 1, 7, 100, 300}, {0});
+  EXPECT_EQ(dense_tiles(b.count, 64), 15);
+  EXPECT_EQ(dense_tiles(std::span(b.count).first(1), 64), 1);
+  EXPECT_EQ(b.count[1], 64u + 3);
+  EXPECT_EQ(b.count[2], 64u + 4);
+  EXPECT_EQ(b.count[5], 64u + 5);
+  EXPECT_EQ(dense_tiles(pattern(512, {}, {0, 64, 128, 192, 256, 320, 384, 448}).count, 64), 36); // all that is causal
+}
+
 TEST(Cover, OffsetsPastTwoToThe31) {
   const Cells c = cells({262144, 28672}, {1, 64}, {1});
   EXPECT_EQ(c.count(), 117440512);

@@ -94,6 +94,23 @@ Executable compile(const Plan& plan, const std::function<void(TensorId)>& packed
   return out;
 }
 
+std::vector<std::string> decisions_text(const Plan& plan, const Executable& exe) {
+  std::vector<std::string> lines;
+  for (const Kernel& kernel : exe.kernels)
+    each_gathered(kernel.steps, [&](const ContractLeaf& l) {
+      const Gathered& g = *l.gathered;
+      if (!g.a.there() || g.form == Gathered::Form::buckets) return;
+      const std::int64_t cells = std::max<std::int64_t>(g.a.detector.cells.count(), 1);
+      std::string line = fmt::format("{}: {}, {:.3g} % live", plan.program->tensor(kernel.places[static_cast<std::size_t>(l.a)].tensor).name, text(g, g.way),
+                                     100 * static_cast<double>(g.live.load()) / static_cast<double>(cells));
+      if (const Selection* s = g.decisions.last(); s && s->dense.seconds > 0)
+        line += fmt::format("; {:.0f} % of the dense time expected; {} {}, the last in {:.2f} ms", 100 * std::min(1.0, s->best.seconds / s->dense.seconds),
+                            g.decisions.searches(), g.decisions.searches() == 1 ? "search" : "searches", 1e3 * g.decisions.last_search_seconds());
+      lines.push_back(std::move(line));
+    });
+  return lines;
+}
+
 namespace {
 
 struct Execution {

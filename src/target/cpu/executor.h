@@ -19,6 +19,11 @@ struct Executable {
 // packed: called for each weight whose bytes no kernel reads any more, once they are packed. Without row lengths all tensors are dense.
 Executable compile(const Plan&, const std::function<void(TensorId)>& packed = {}, const RowLengths& = {});
 
+// What the last run decided for operands that are read through slots, a line each: "A: columns of 32 x 1, 5.1 % live; 9 % of
+// the dense time expected; 2 searches, the last in 0.41 ms".
+std::vector<std::string> decisions_text(const Plan&, const Executable&);
+
+
 // tensors: base addresses by tensor id of everything that is read or written. scratch: pool.size() times executable.scratch
 // bytes, aligned to 64. seconds: if not null, one a kernel. Throws Error(bounds) for an element of an index tensor that is out of
 // range, Error(interrupted) soon after `cancelled` is set, and what an opaque node's reference throws.

@@ -29,7 +29,7 @@ struct Binder {
     std::vector<std::int64_t> dims;
     for (std::size_t d : v.view->dims) dims.push_back(p.tensor(v.access.tensor).dims[d].constant());
     const Cells c = cells(dims, v.view->unit, v.view->packed);
-    const DimOrder order = v.view->order.empty() ? row_major(dims.size()) : v.view->order;
+    const DimOrder order = v.view->order.empty() || side.lengths ? row_major(dims.size()) : v.view->order;
     side.detector = detector(c, p.tensor(side.source).dtype, dense_strides(dims, order));
     for (std::size_t i = 0; i < v.view->dims.size(); ++i)
       if (!bind(i)) return false;
@@ -72,9 +72,8 @@ struct Binder {
 };
 
 bool is_row(const ContractLeaf& l, RegionAxis x) {
-  return std::any_of(l.rows.begin(), l.rows.end(), [&](const auto& merged) {
-    return std::find(merged.begin(), merged.end(), x) != merged.end();
-  });
+  return std::any_of(l.rows.begin(), l.rows.end(),
+                     [&](const auto& merged) { return std::find(merged.begin(), merged.end(), x) != merged.end(); });
 }
 bool is_far(const ContractLeaf& l, RegionAxis x) { return std::find(l.far.begin(), l.far.end(), x) != l.far.end(); }
 
@@ -138,7 +137,10 @@ std::shared_ptr<Gathered> compile_gathered(const k::Kernels& leaf, const Program
                                            const ContractLeaf& l, const GatheredView& a, const GatheredView& b,
                                            const GatheredView& c, std::string* why) {
   auto g = std::make_shared<Gathered>();
-  *why = l.accumulate ? "the contraction is streamed" : l.integers ? "integers" : l.b_strides[l.n] == 0 ? "no columns" : "";
+  *why = l.accumulate            ? "the contraction is streamed"
+         : l.integers            ? "integers"
+         : l.b_strides[l.n] == 0 ? "no columns"
+                                 : "";
   if (!why->empty()) return nullptr;
   const std::int64_t panels = (l.n_extent + leaf.nr - 1) / leaf.nr;
   auto bound = [&](const GatheredView& v, Side& side, auto&& further) {
@@ -165,12 +167,15 @@ std::shared_ptr<Gathered> compile_gathered(const k::Kernels& leaf, const Program
     for (RegionAxis x : g->a.axis) g->a_dim_stride.push_back(x < 0 ? 0 : l.in_place.strides[x]);
   }
   g->dtype = l.a_type;
-  g->plain_sums = l.a_type == DType::f32 && l.packed_type == DType::f32 && l.c_type == DType::f32 && l.c_strides[l.n] == 1;
+  g->plain_sums =
+      l.a_type == DType::f32 && l.packed_type == DType::f32 && l.c_type == DType::f32 && l.c_strides[l.n] == 1;
   g->copies = copies_of(r, l);
   g->lies_as_panels = !l.packed && l.taps == 1 && !l.k.empty() && l.b_strides[l.n] == 1 && l.b_type == l.packed_type &&
                       l.n_extent % leaf.nr == 0;
   g->b_copy_bytes =
-      g->compact ? std::max<std::int64_t>(l.k_extent * leaf.nr * static_cast<std::int64_t>(bytes_of(l.packed_type)), 131072) : 0;
+      g->compact
+          ? std::max<std::int64_t>(l.k_extent * leaf.nr * static_cast<std::int64_t>(bytes_of(l.packed_type)), 131072)
+          : 0;
   return g;
 }
 
@@ -209,7 +214,8 @@ std::shared_ptr<Gathered> compile_buckets(const k::Kernels& leaf, const Program&
   g->a.source = keyed.key.tensor;
   g->wrong_key.where = key.name;
   g->keys = operand.dims[keyed.dim].constant(), g->key_stride = b.stride[keyed.dim];
-  g->merged = g->a.detector = detector(cells(dims, unit, packed), key.dtype, dense_strides(dims, row_major(dims.size())));
+  g->merged = g->a.detector =
+      detector(cells(dims, unit, packed), key.dtype, dense_strides(dims, row_major(dims.size())));
   g->copies = g->keys * copies_of(r, l);
   g->key_of.resize(static_cast<std::size_t>(g->merged.cells.count()));
   (void)leaf;

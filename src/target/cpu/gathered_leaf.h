@@ -59,7 +59,7 @@ struct Gathered {
   int tall_dim = -1;         // of a's cells, along which they may be merged; -1: none
   bool merges = false;
   std::vector<std::int64_t> a_dim_stride, counting;
-  std::int64_t b_unit = 1;   // k in a cell of b
+  std::int64_t b_unit = INT64_MAX; // k in a cell of b; all of it, if b has its cells over other axes
   bool compact = false;      // live values of A are copied side by side, [group][row][live k]
   bool plain_sums = false;   // f32 throughout, with columns side by side: short lists take a leaf of their own
   bool lies_as_panels = false; // B need not be packed: its columns lie side by side

@@ -65,18 +65,23 @@ void merge_marks(const Detector& from, const Detector& to, const std::uint8_t* m
   const auto [first, last] = share(to.cells.count() / to.cells.along(to.column), worker, workers);
   const std::int64_t n = from.cells.along(from.column), by = from.column == wide ? wide_by : 1;
   for (std::int64_t i = first; i < last; ++i) {
-    std::int64_t rest = i, from_mark = 0, to_mark = 0, rows = 1, step = 0;
+    std::int64_t rest = i, from_mark = 0, to_mark = 0, rows = 1, step = 0, deep = 1, deep_step = 0;
     for (std::size_t d = rank; d-- > 0;) {
       if (d == to.column) continue;
       const std::int64_t at = rest % to.cells.along(d), unit = d == tall ? tall_by : d == wide ? wide_by : 1;
       rest /= to.cells.along(d);
       from_mark += at * unit * (from.group_stride[d] + from.slot_stride[d]);
       to_mark += at * (to.group_stride[d] + to.slot_stride[d]);
-      if (d == tall) rows = std::min(unit, from.cells.along(d) - at * unit), step = from.group_stride[d] + from.slot_stride[d];
+      const std::int64_t some = std::min(unit, from.cells.along(d) - at * unit),
+                         stride = from.group_stride[d] + from.slot_stride[d];
+      if (d == tall)
+        rows = some, step = stride;
+      else if (d == wide)
+        deep = some, deep_step = stride;
     }
     std::memset(out + to_mark, 0, static_cast<std::size_t>(to.cells.along(to.column)));
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::uint8_t* const row = marks + from_mark + r * step;
+    for (std::int64_t r = 0; r < rows * deep; ++r) {
+      const std::uint8_t* const row = marks + from_mark + r / deep * step + r % deep * deep_step;
       if (by == 1)
         for (std::int64_t x = 0; x < n; ++x) out[to_mark + x] |= row[x];
       else
@@ -134,9 +139,15 @@ std::int64_t count_marks(const std::uint8_t* marks, std::int64_t n) {
 
 // ---- the decision
 
-std::int64_t unit_rows(const Gathered& g) { return g.tall_dim < 0 ? 1 : g.a.detector.cells.unit[static_cast<std::size_t>(g.tall_dim)]; }
-std::int64_t unit_k(const Gathered& g) { return g.a.reduced < 0 ? 1 : g.a.detector.cells.unit[static_cast<std::size_t>(g.a.reduced)]; }
-std::int64_t cells_along_k(const Gathered& g) { return g.a.reduced < 0 ? 1 : g.a.detector.cells.along(static_cast<std::size_t>(g.a.reduced)); }
+std::int64_t unit_rows(const Gathered& g) {
+  return g.tall_dim < 0 ? 1 : g.a.detector.cells.unit[static_cast<std::size_t>(g.tall_dim)];
+}
+std::int64_t unit_k(const Gathered& g) {
+  return g.a.reduced < 0 ? 1 : g.a.detector.cells.unit[static_cast<std::size_t>(g.a.reduced)];
+}
+std::int64_t cells_along_k(const Gathered& g) {
+  return g.a.reduced < 0 ? 1 : g.a.detector.cells.along(static_cast<std::size_t>(g.a.reduced));
+}
 
 // Some rows of cells of A, in runs of neighbours: marks [rows][cells along k].
 constexpr std::int64_t sampled_cells = 1 << 18, neighbours = 64;
@@ -179,12 +190,14 @@ Selection search(const Gathered& g, const ContractLeaf& l) {
 // What the leaf makes of a selection; of one that it cannot run, what its cells were declared for.
 Gathered::Way way_of(const Gathered& g, const ContractLeaf& l, const Estimate& e) {
   using Form = Gathered::Form;
-  const std::int64_t tall = std::max<std::int64_t>(1, e.unit_m / unit_rows(g)), wide = std::max<std::int64_t>(1, e.unit_k / unit_k(g));
+  const std::int64_t tall = std::max<std::int64_t>(1, e.unit_m / unit_rows(g)),
+                     wide = std::max<std::int64_t>(1, e.unit_k / unit_k(g));
   const bool k_cells = cells_along_k(g) > 1, row_cells = g.tall_dim >= 0;
   switch (e.along) {
   case Along::none: return {Form::plain};
   case Along::k: return k_cells ? Gathered::Way{Form::columns, g.merges ? tall : 1} : Gathered::Way{Form::rows};
-  case Along::m: return row_cells ? Gathered::Way{Form::rows, 1, k_cells ? cells_along_k(g) : 1} : Gathered::Way{Form::columns};
+  case Along::m:
+    return row_cells ? Gathered::Way{Form::rows, 1, k_cells ? cells_along_k(g) : 1} : Gathered::Way{Form::columns};
   case Along::m_by_k:
     if (!row_cells || l.taps != 1 || !k_cells) return {k_cells ? Form::columns : Form::rows};
     return {Form::pieces, 1, wide};
@@ -216,9 +229,10 @@ void reserve(std::shared_ptr<Aligned>& room, std::int64_t bytes) {
 // cache, as long as few tiles do that again.
 bool worth_packing(const Gathered& g, const ContractLeaf& l, const k::Kernels& leaf) {
   if (!g.lies_as_panels || g.b.there() || g.way.wide * unit_k(g) > std::max<std::int64_t>(64, unit_k(g))) return true;
+  const bool may = g.way.form == Gathered::Form::columns || (g.way.form == Gathered::Form::pieces && g.piece_bytes > 0);
+  if (!may) return true;
   if (g.packs_forced) return *g.packs_forced;
-  if (g.way.form == Gathered::Form::pieces) return g.tiles_of_rows > 2 || g.piece_bytes == 0;
-  if (g.way.form != Gathered::Form::columns) return true;
+  if (g.way.form == Gathered::Form::pieces) return g.tiles_of_rows > 2;
   const std::int64_t marks = g.a.detector.cells.count(), across = std::max<std::int64_t>(cells_along_k(g), 1);
   const double live = static_cast<double>(g.live.load()) / static_cast<double>(std::max<std::int64_t>(marks, 1));
   const double reads = static_cast<double>(marks / across * unit_rows(g)) * live / static_cast<double>(g.rows);
@@ -231,8 +245,12 @@ void decide(const k::Kernels& leaf, const ContractLeaf& l, Gathered& g) {
   if (g.a.there()) {
     const std::int64_t all = g.a.detector.cells.count();
     g.live = count_marks(g.a.marked(), all);
-    g.way = g.forced ? *g.forced : way_of(g, l, g.decisions.at(g.live, all, [&] { return search(g, l); }).best);
-    if (g.way.form == Gathered::Form::pieces && (g.b.there() || g.c.there())) g.way.form = Gathered::Form::columns, g.way.wide = 1;
+    const bool whole_rows = cells_along_k(g) <= 1; // nothing to choose
+    g.way = g.forced     ? *g.forced
+            : whole_rows ? Gathered::Way{g.live == all ? Gathered::Form::plain : Gathered::Form::rows}
+                         : way_of(g, l, g.decisions.at(g.live, all, [&] { return search(g, l); }).best);
+    if (g.way.form == Gathered::Form::pieces && (g.b.there() || g.c.there()))
+      g.way.form = Gathered::Form::columns, g.way.wide = 1;
     merge_cells(g);
     if (g.way.tall > 1 || g.way.wide > 1) reserve(g.merged_marks, g.merged.cells.count());
     if (g.way.form == Gathered::Form::columns && g.compact) {
@@ -268,7 +286,8 @@ struct Lister {
   // Terms of a group's list. The last cell of a row may be cut.
   std::int64_t count(std::int64_t n) const {
     const auto d = static_cast<std::size_t>(g.a.reduced);
-    const std::int64_t cells = g.merged.cells.along(d), block = g.merged.cells.unit[d], step = g.merged.group_stride[d] + g.merged.slot_stride[d];
+    const std::int64_t cells = g.merged.cells.along(d), block = g.merged.cells.unit[d],
+                       step = g.merged.group_stride[d] + g.merged.slot_stride[d];
     const std::uint8_t* const marks = g.marks() + mark_of(n);
     std::int64_t live = 0;
     if (step == 1)
@@ -280,11 +299,13 @@ struct Lister {
 
   std::int64_t list(std::int64_t mark, std::int64_t* taps) const {
     const auto d = static_cast<std::size_t>(g.a.reduced);
-    const std::int64_t n = g.merged.cells.along(d), block = g.merged.cells.unit[d], step = g.merged.group_stride[d] + g.merged.slot_stride[d];
+    const std::int64_t n = g.merged.cells.along(d), block = g.merged.cells.unit[d],
+                       step = g.merged.group_stride[d] + g.merged.slot_stride[d];
     const std::uint8_t* const marks = g.marks() + mark;
     std::int64_t count = 0;
     const auto add = [&](std::int64_t cell) {
-      for (std::int64_t at = cell * block, end = std::min(at + block, l.k_extent); at < end; ++at) taps[count++] = at * b_step;
+      for (std::int64_t at = cell * block, end = std::min(at + block, l.k_extent); at < end; ++at)
+        taps[count++] = at * b_step;
     };
     std::int64_t c = 0;
     for (std::uint64_t eight = 0; step == 1 && c + 8 <= n; c += 8)
@@ -294,7 +315,8 @@ struct Lister {
     return count;
   }
 
-  template <class T> void copy(const T* from, T* to, const std::int64_t* taps, std::int64_t count, std::int64_t a_k) const {
+  template <class T>
+  void copy(const T* from, T* to, const std::int64_t* taps, std::int64_t count, std::int64_t a_k) const {
     for (std::int64_t t = 0; t < count; ++t) to[t] = from[taps[t] / b_step * a_k];
   }
 
@@ -306,16 +328,19 @@ struct Lister {
       const std::int64_t at = rest % c.along(d);
       rest /= c.along(d);
       offset += at * c.unit[d] * g.a_dim_stride[d];
-      if (static_cast<int>(d) == g.tall_dim) rows = std::min(c.unit[d], c.dims[d] - at * c.unit[d]), row_step = g.a_dim_stride[d];
+      if (static_cast<int>(d) == g.tall_dim)
+        rows = std::min(c.unit[d], c.dims[d] - at * c.unit[d]), row_step = g.a_dim_stride[d];
     }
     auto* const taps = reinterpret_cast<std::int64_t*>(g.taps->data) + begins(g)[n];
     const std::int64_t count = list(mark_of(n), taps), a_k = l.in_place.strides[l.k[0]];
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t to = begins(g)[n] * g.rows + r * count, from = offset + r * row_step;
       if (bytes_of(l.a_type) == 4)
-        copy(reinterpret_cast<const std::uint32_t*>(a) + from, reinterpret_cast<std::uint32_t*>(g.values->data) + to, taps, count, a_k);
+        copy(reinterpret_cast<const std::uint32_t*>(a) + from, reinterpret_cast<std::uint32_t*>(g.values->data) + to,
+             taps, count, a_k);
       else
-        copy(reinterpret_cast<const std::uint16_t*>(a) + from, reinterpret_cast<std::uint16_t*>(g.values->data) + to, taps, count, a_k);
+        copy(reinterpret_cast<const std::uint16_t*>(a) + from, reinterpret_cast<std::uint16_t*>(g.values->data) + to,
+             taps, count, a_k);
     }
   }
 };
@@ -391,7 +416,9 @@ void count_lists(const BeforeTiles& s, int worker, int workers) {
 
 std::shared_ptr<Aligned> pack_slices(const k::Kernels& leaf, const ContractLeaf& l, const std::byte* b) {
   l.gathered->packed = std::make_shared<Aligned>(
-      static_cast<std::size_t>(l.gathered->copies * k::packed_elements(leaf, l.n_extent, l.k_extent)) * bytes_of(l.packed_type) + 64);
+      static_cast<std::size_t>(l.gathered->copies * k::packed_elements(leaf, l.n_extent, l.k_extent)) *
+          bytes_of(l.packed_type) +
+      64);
   if (b) pack_panels(leaf, l, b, 0, 1);
   return l.gathered->packed;
 }
@@ -413,8 +440,9 @@ void before_tiles(const BeforeTiles& s, int step, int worker, int workers) {
     if (buckets) break;
     if (g.way.tall > 1 || g.way.wide > 1)
       merge_marks(g.a.detector, g.merged, g.a.marked(), reinterpret_cast<std::uint8_t*>(g.merged_marks->data),
-                  static_cast<std::size_t>(std::max(g.tall_dim, 0)), g.way.tall,
-                  static_cast<std::size_t>(std::max(g.a.reduced, 0)), g.way.wide, worker, workers);
+                  static_cast<std::size_t>(g.tall_dim), g.way.tall, static_cast<std::size_t>(g.a.reduced), g.way.wide,
+                  worker,
+                  workers); // a dim that is not there is none of them
     if (g.b.there()) mark_panels(g.b, g.b_panels, s.leaf.nr, worker, workers);
     if (g.c.there()) mark_panels(g.c, g.c_panels, s.leaf.nr, worker, workers);
     break;
@@ -431,7 +459,8 @@ void before_tiles(const BeforeTiles& s, int step, int worker, int workers) {
       for (ByPanel* b : {&g.b_panels, &g.c_panels})
         if (b->marks) {
           const std::int64_t all = b->far * b->panels * b->other;
-          b->used = static_cast<double>(count_marks(reinterpret_cast<const std::uint8_t*>(b->marks->data), all)) < 0.85 * static_cast<double>(all);
+          b->used = static_cast<double>(count_marks(reinterpret_cast<const std::uint8_t*>(b->marks->data), all)) <
+                    0.85 * static_cast<double>(all);
         }
     if (g.way.form == Gathered::Form::columns && g.compact) {
       const Lister lister = lister_of(s);

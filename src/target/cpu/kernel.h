@@ -13,7 +13,8 @@ namespace tilewright::cpu {
 struct Kernel {
   struct Loop { std::int64_t extent, size; int step; };                  // step: of the schedule, owner of the loop's variables
   struct Step;
-  struct Stream { Loop loop; std::vector<Step> body; Turns turns; };
+  // mask: a buffer of booleans without which a turn changes nothing: where its box holds none, the turn is left out. -1: none.
+  struct Stream { Loop loop; std::vector<Step> body; Turns turns; BufferId mask = -1; };
   // Where a leaf's own axes run in a tile, clipped to [0, extent).
   struct Axis { Span span; std::int64_t extent; };
   struct Lanes { LaneProgram program; };

@@ -10,6 +10,7 @@
 #include "target/cpu/gathered_leaf.h"
 #include "target/cpu/inner_layouts.h"
 #include "target/cpu/kernel.h"
+#include "target/cpu/masked_turns.h"
 
 namespace tilewright::cpu {
 
@@ -353,7 +354,8 @@ struct KernelCompiler {
     static constexpr const char* forms[] = {"columns of row blocks", "whole rows", "pieces of rows", "rows by key", "panels"};
     std::string form = l.gathered ? forms[static_cast<int>(l.gathered->form)] : "";
     if (l.gathered && l.gathered->a.there() && l.gathered->b.there()) form += ", panels";
-    if (l.gathered && l.gathered->c.there()) form += ", where the result is wanted";
+    if (l.gathered && !l.gathered->a.there() && !l.gathered->b.there()) form = "where the result is wanted";
+    else if (l.gathered && l.gathered->c.there()) form += ", where the result is wanted";
     const std::string gathered = l.gathered ? fmt::format(" gathered ({})", form)
                                  : l.not_gathered.empty() ? "" : fmt::format(" not gathered ({})", l.not_gathered);
     return fmt::format("contract n {} k {}{}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "", gathered,
@@ -413,7 +415,8 @@ struct KernelCompiler {
     std::vector<int> begun;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       if (const For* f = std::get_if<For>(&nodes[n].op)) {
-        Kernel::Stream st{{f->extent, f->size, f->step}, {}, f->turns};
+        Kernel::Stream st{{f->extent, f->size, f->step}, {}, f->turns, mask_of_turns(p, r, nest, nodes[n].body)};
+        if (st.mask >= 0) out.leaves.push_back(fmt::format("turns without {} are left out", p.tensor(out.places[static_cast<std::size_t>(st.mask)].tensor).name));
         const int around = std::exchange(streaming, f->step);
         block(st.body, nodes[n].body);
         streaming = around;

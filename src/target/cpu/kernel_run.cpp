@@ -147,17 +147,68 @@ struct TileRun {
     }
   }
 
+  void stand(const Kernel::Stream& s, std::int64_t low_end, std::int64_t high_end) {
+    variables[2 * static_cast<std::size_t>(s.loop.step)] = low_end;
+    variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = high_end;
+  }
+  void turn(const Kernel::Stream& s, std::int64_t low_end, std::int64_t high_end) {
+    stand(s, low_end, high_end);
+    for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
+    steps(s.body);
+    fresh = false;
+  }
+
   void stream(const Kernel::Stream& s) {
     fresh = true;
+    if (s.mask >= 0) return masked_stream(s);
     for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
-      variables[2 * static_cast<std::size_t>(s.loop.step)] = at;
-      variables[2 * static_cast<std::size_t>(s.loop.step) + 1] = std::min(at + s.loop.size, s.loop.extent);
-      if (!s.turns.live(variables.data())) continue;
-      for (std::size_t b = 0; b < kernel.places.size(); ++b) settle(b);
-      steps(s.body);
-      fresh = false;
+      stand(s, at, std::min(at + s.loop.size, s.loop.extent));
+      if (s.turns.live(variables.data())) turn(s, at, std::min(at + s.loop.size, s.loop.extent));
     }
     fresh = true;
+  }
+
+  // A turn takes what lies between pieces without any mask, as much as one turn may.
+  void masked_stream(const Kernel::Stream& s) {
+    const std::int64_t piece = std::min<std::int64_t>(s.loop.size, 64);
+    const auto any = [&](std::int64_t at) {
+      stand(s, at, std::min(at + piece, s.loop.extent));
+      return s.turns.live(variables.data()) && any_in_box(kernel.places[static_cast<std::size_t>(s.mask)]);
+    };
+    for (std::int64_t at = 0; at < s.loop.extent;) {
+      std::int64_t end = at;
+      while (end < s.loop.extent && end + piece <= at + s.loop.size && any(end)) end += piece;
+      if (end > at) turn(s, at, std::min(end, s.loop.extent));
+      at = end > at ? end : at + piece;
+    }
+    fresh = true;
+  }
+
+  // Whether a tensor of booleans holds any inside its box.
+  bool any_in_box(const Kernel::Place& at) const {
+    const std::size_t rank = at.box.size();
+    std::array<std::int64_t, most_dims> from{}, to{}, point{};
+    for (std::size_t d = 0; d < rank; ++d) {
+      from[d] = point[d] = std::max<std::int64_t>(at.box[d].low.at(variables.data()), 0);
+      to[d] = std::min(at.box[d].high.at(variables.data()), at.dims[d]);
+      if (to[d] <= from[d]) return false;
+    }
+    const auto* const data = reinterpret_cast<const std::uint8_t*>(tensors[at.tensor]);
+    if (rank == 0) return data[0] != 0;
+    const auto inner = static_cast<std::size_t>(at.order[rank - 1]);
+    for (bool more = true; more;) {
+      std::int64_t offset = 0;
+      for (std::size_t d = 0; d < rank; ++d) offset += point[d] * at.stride[d];
+      if (std::memchr(data + offset, 1, static_cast<std::size_t>(to[inner] - from[inner]))) return true;
+      more = false;
+      for (std::size_t i = rank; i-- > 0 && !more;) {
+        const auto d = static_cast<std::size_t>(at.order[i]);
+        if (d == inner) continue;
+        if (++point[d] < to[d]) more = true;
+        else point[d] = from[d];
+      }
+    }
+    return false;
   }
 };
 

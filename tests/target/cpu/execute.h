@@ -31,7 +31,8 @@ inline Array row_major_of(const Array& a, const DimOrder& order, std::int64_t ro
   return out;
 }
 
-inline Values execute(const Plan& plan, const Values& given) {
+// change: what is compiled, before it runs.
+inline Values execute(const Plan& plan, const Values& given, const std::function<void(const cpu::Executable&)>& change = {}) {
   const Program& p = *plan.program;
   // Some rows are followed by gaps.
   cpu::RowLengths rows(p.tensors.size(), 0);
@@ -39,6 +40,7 @@ inline Values execute(const Plan& plan, const Values& given) {
   for (std::size_t t = 0; t < rows.size(); ++t)
     if (gaps[t] && t % 2) rows[t] = p.tensors[t].dims[static_cast<std::size_t>(plan.layouts[t].back())].constant() + static_cast<std::int64_t>(t % 5);
   const cpu::Executable exe = cpu::compile(plan, {}, rows);
+  if (change) change(exe);
   Pool pool(plan.options.threads);
   Values held;
   std::vector<std::byte*> base(p.tensors.size(), nullptr);

@@ -9,6 +9,7 @@
 
 #include "expr/text.h"
 #include "normal/normal.h"
+#include "sparse/spread.h"
 #include "target/cpu/execute.h"
 #include "target/cpu/gathered_leaf.h"
 
@@ -217,6 +218,187 @@ TEST(Gathered, ZerosHideInfinities) {
   for (int i = 0; i < 160; ++i) EXPECT_EQ(got.at(p.outputs[0]).as<float>()[i], 2);
   a[5] = NAN; // no number is not zero
   EXPECT_TRUE(std::isnan(testing::execute(plan_of(p, "base", 1), given).at(p.outputs[0]).as<float>()[40]));
+}
+
+// ---- every way that the tiles may run
+
+using Form = cpu::Gathered::Form;
+
+void each_gathered(const std::vector<cpu::Kernel::Step>& steps, const std::function<void(cpu::Gathered&)>& f) {
+  for (const cpu::Kernel::Step& s : steps) {
+    if (const auto* stream = std::get_if<cpu::Kernel::Stream>(&s.op)) each_gathered(stream->body, f);
+    if (const auto* c = std::get_if<cpu::Kernel::Contract>(&s.op); c && c->leaf.gathered) f(*c->leaf.gathered);
+  }
+}
+std::function<void(const cpu::Executable&)> for_gathered(std::function<void(cpu::Gathered&)> f) {
+  return [f](const cpu::Executable& exe) {
+    for (const cpu::Kernel& k : exe.kernels) each_gathered(k.steps, f);
+  };
+}
+
+// Ways that this leaf can run.
+std::vector<cpu::Gathered::Way> ways_of(const cpu::Gathered& g) {
+  std::vector<cpu::Gathered::Way> ways{{Form::plain}};
+  if (!g.a.there() || g.form == Form::buckets) return {};
+  const std::int64_t across = g.a.reduced < 0 ? 1 : g.a.detector.cells.along(static_cast<std::size_t>(g.a.reduced));
+  if (across > 1) {
+    ways.push_back({Form::columns});
+    for (std::int64_t tall : {2, 3, 8})
+      if (g.merges) ways.push_back({Form::columns, tall});
+  }
+  if (g.tall_dim >= 0) ways.push_back({Form::rows, 1, across});
+  if (g.tall_dim >= 0 && across > 1 && !g.b.there() && !g.c.there())
+    for (std::int64_t wide : {1, 2, 5}) ways.push_back({Form::pieces, 1, wide});
+  return ways;
+}
+
+// Whatever is chosen, the bits are the same: so that a choice may depend on earlier runs.
+TEST(Gathered, EveryWayGivesTheSameBits) {
+  std::map<std::string, int> seen;
+  const int n = long_run() ? 600 : 60;
+  const auto isas = kernels::available_isas();
+  for (int i = 0; i < n; ++i) {
+    Random random{std::mt19937_64(static_cast<std::uint64_t>(1000 + i))};
+    Case c = random_case(random, i % 8 == 0);
+    if (c.source == "L") continue; // what lies behind a length is never read
+    const Program parsed = fix_sizes(parse(c.text, "case.tw"), {});
+    const int percents[] = {0, 2, 10, 30, 100};
+    const Values given = random_values(parsed, c, random, percents[random.below(5)]);
+    const Program p = with_weights(parsed, given);
+    const Plan plan = plan_of(
+        p, std::string(name_of(isas[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(isas.size())))])),
+        static_cast<int>(1 + random.below(3)));
+    std::vector<cpu::Gathered::Way> ways;
+    const Values want = testing::execute(plan, given, for_gathered([&](cpu::Gathered& g) { ways = ways_of(g); }));
+    for (const cpu::Gathered::Way& way : ways)
+      for (const bool packs : {true, false}) {
+        const Values got = testing::execute(
+            plan, given, for_gathered([&](cpu::Gathered& g) { g.forced = way, g.packs_forced = packs; }));
+        ++seen[std::to_string(static_cast<int>(way.form)) + (packs ? " packed" : " where B lies")];
+        for (TensorId t : p.outputs)
+          ASSERT_EQ(std::memcmp(got.at(t).data, want.at(t).data, want.at(t).bytes()), 0)
+              << "seed " << i << " form " << static_cast<int>(way.form) << " tall " << way.tall << " wide " << way.wide
+              << " packs " << packs << "\n"
+              << c.text;
+      }
+  }
+  for (const auto& [way, count] : seen) std::printf("%5d %s\n", count, way.c_str());
+}
+
+// Both operands, results that are wanted in places, channels of convolutions, and what kernels make themselves.
+std::string random_form(Random& random) {
+  auto extent = [&](std::int64_t most) { return number(1 + random.below(random.chance(20) ? 4 : most)); };
+  const auto tile = [&] {
+    return number(1 + random.below(random.chance(50) ? 1 : 12)) + ", " +
+           number(1 + random.below(random.chance(50) ? 1 : 40));
+  };
+  const std::string sizes = "program p(b=" + number(1 + random.below(3)) + ", m=" + extent(60) + ", k=" + extent(80) +
+                            ", n=" + extent(90) + ", f=" + extent(50) + ", h=" + number(3 + random.below(9)) + ")\n";
+  const std::string bias = random.chance(40) ? "+ v[n]" : "";
+  switch (random.below(6)) {
+  case 0: // both
+    return sizes + "input A[m k] : f32 sparse(zeros, tile " + tile() + ")\n" +
+           (random.chance(50) ? "input" : "weight") + " B[k n] : f32 sparse(zeros, tile " + tile() +
+           ")\ninput v[n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\nD[m n] = C[m n] " + bias + "\noutput D\n";
+  case 1: // the second alone; which side it is on
+    return sizes + (random.chance(50) ? "input" : "weight") + " B[" + (random.chance(50) ? "k n" : "n k") +
+           "] : f32 sparse(zeros, tile " + tile() +
+           ")\ninput A[b m k] : f32\ninput v[n] : f32\nC[b m n] = sum[k] A[b m k] * B[B]\nD[b m n] = C[b m n] " + bias +
+           "\noutput D\n";
+  case 2: // where it is wanted
+    return sizes + "input S[m n] : f32 sparse(zeros, tile " + tile() + ")\ninput A[m k] : f32" +
+           (random.chance(50) ? " sparse(zeros, tile " + tile() + ")" : "") +
+           "\ninput B[k n], v[n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\nD[m n] = S[m n] * C[m n] " + bias +
+           "\noutput D\n";
+  case 3: // channels
+    return sizes + "input A[b k h h2] : f32 sparse(zeros, tile 12, 12)\n" + (random.chance(50) ? "input" : "weight") +
+           " B[n k i j] : f32\ninput v[n] : f32\nC[b n y x] = sum[k i j] A[b, k, y+i-1, x+j-1 else 0] * B[n k i "
+           "j]\nD[b n y x] = max(C[b n y x] + v[n], 0)\noutput D\n";
+  case 4: // made by kernels
+    return sizes +
+           "input A[m k] : f32\ninput B[k n], W[n f], v[n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\nD[m n] = max(C[m "
+           "n] " +
+           bias + ", 0)\nE[m f] = sum[n] D[m n] * W[n f]\noutput E\n";
+  default: // rows behind a length, through two products
+    return sizes +
+           "input L[b] : i32\ninput A[b m k] : f32 sparse(lengths L)\ninput B[k n], W[n f] : f32\nC[b m n] = sum[k] "
+           "A[b m k] * B[k n]\nD[b m n] = max(C[b m n], 0)\nE[b m f] = sum[n] D[b m n] * W[n f]\noutput E\n";
+  }
+}
+
+// Zeros in random cells of what is declared sparse.
+void thin(Array& a, const Sparse& s, Random& random, int live_percent) {
+  const std::int64_t columns = a.dims.back(), rows = a.dims.size() > 1 ? a.dims[a.dims.size() - 2] : 1;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, bool> cells;
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    const std::int64_t row = i / columns;
+    const auto [at, fresh] =
+        cells.try_emplace({row / rows, row % rows / s.tile_rows, i % columns / s.tile_columns}, false);
+    if (fresh) at->second = random.chance(live_percent);
+    if (!at->second) set(a, i, 0);
+  }
+}
+
+TEST(Gathered, RandomForms) {
+  Seen seen;
+  const int n = long_run() ? 2000 : 180;
+  const char* seed = std::getenv("TILEWRIGHT_SEED");
+  const auto isas = kernels::available_isas();
+  for (int i = 0; i < n; ++i) {
+    Random random{std::mt19937_64(seed ? std::strtoull(seed, nullptr, 10) : static_cast<std::uint64_t>(i))};
+    std::string text = random_form(random);
+    if (const auto at = text.find("B[B]"); at != std::string::npos) // as it was declared
+      text.replace(at, 4, text.substr(text.find(" B[") + 1, 6));
+    if (const auto at = text.find("h="); text.find("h2") != std::string::npos)
+      text.replace(at, 2, "i=3, j=3, y=h, x=h2, h2=7, h=");
+    if (text.find("y=h,") != std::string::npos) { // sizes are declared before they are used
+      const std::string late = "y=h, x=h2, h2=7, ";
+      text.erase(text.find(late), late.size());
+      text.replace(text.find(")\n"), 2, ", h2=7, y=h, x=h2)\n");
+    }
+    const Program parsed = fix_sizes(parse(text, "case.tw"), {});
+    Values given;
+    const int percents[] = {0, 2, 10, 30, 100};
+    for (std::size_t t = 0; t < parsed.tensors.size(); ++t) {
+      const Tensor& tensor = parsed.tensors[t];
+      if (tensor.kind == Kind::intermediate) continue;
+      Array a = testing::empty_of(parsed, static_cast<TensorId>(t));
+      for (std::int64_t e = 0; e < a.count(); ++e) {
+        if (a.dtype == DType::i32)
+          a.as<std::int32_t>()[e] = static_cast<std::int32_t>(random.below(70));
+        else
+          set(a, e, random.value());
+      }
+      if (tensor.sparse && tensor.sparse->form == Sparse::zeros)
+        thin(a, *tensor.sparse, random, percents[random.below(5)]);
+      given[static_cast<TensorId>(t)] = std::move(a);
+    }
+    Program p = with_weights(parsed, given);
+    for (std::size_t t = 0; t < p.tensors.size(); ++t) // the evaluator knows no lengths
+      if (p.tensors[t].sparse && p.tensors[t].sparse->form == Sparse::lengths) {
+        Array& a = given.at(static_cast<TensorId>(t));
+        const Array& lengths = given.at(p.inputs[0]);
+        const std::int64_t columns = a.dims[2], rows = a.dims[1];
+        for (std::int64_t e = 0; e < a.count(); ++e)
+          if (e / columns % rows >= lengths.as<std::int32_t>()[e / columns / rows]) set(a, e, 0);
+      }
+    spread_patterns(p, {true, false});
+    Plan plan = plan_of(
+        p, std::string(name_of(isas[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(isas.size())))])),
+        static_cast<int>(1 + random.below(3)));
+    for (PlannedKernel& k : plan.kernels)
+      for (AxisStep& s : k.schedule.steps)
+        if (random.chance(30)) s.size = 1 + random.below(64);
+    for (const cpu::Kernel& k : cpu::compile(plan).kernels)
+      for (const std::string& leaf : k.leaves) {
+        const auto at = leaf.find("gathered (");
+        ++seen.forms[at == std::string::npos ? leaf.substr(0, leaf.find(' '))
+                                             : leaf.substr(at, leaf.find(')') - at + 1)];
+      }
+    expect_right(p, plan, given, "seed " + number(i) + "\n" + text);
+    if (HasFatalFailure() || seed) return;
+  }
+  for (const auto& [form, count] : seen.forms) std::printf("%5d %s\n", count, form.c_str());
 }
 
 // ---- rows in the order of their keys
