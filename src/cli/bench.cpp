@@ -134,7 +134,7 @@ int bench_command(const BenchArguments& a) {
   // Once more with a clock behind every kernel, which costs a little.
   measure(session, m.inputs, out, 1, session.gpu() >= 0 ? 1 : std::min(iterations, 20), most_seconds / 4, &r.kernels);
   r.plan = plan_json(session.plan(), nullptr);
-  write_result(a.json ? bench_json(r) : result_text(session.plan(), r, cpu::decisions_text(session.plan(), session.executable())));
+  write_result(a.json ? bench_json(r) : result_text(session.plan(), r, session.executable() ? cpu::decisions_text(session.plan(), *session.executable()) : std::vector<std::string>{}));
   suggest(a, fmt::format("tilewright explain {} --kernel NAME", a.model));
   return 0;
 }

@@ -31,13 +31,13 @@ struct LeafShape : Bulk {
   std::string exists(const Points& points, RegionAxis a) const {
     const Span& span = points.spans[static_cast<std::size_t>(a)];
     if (always_inside(span, points.extent[static_cast<std::size_t>(a)])) return {};
-    return fmt::format("{}{} < {}", range(span.low).first < 0 ? axis(points, a) + " >= 0 && " : "", axis(points, a), high(points, a));
+    return fmt::format("{}{} < {}", range_of(r, s, span.low).first < 0 ? axis(points, a) + " >= 0 && " : "", axis(points, a), high(points, a));
   }
   // The points of a group; where they reach over the tensor's border, a full tile is as wide as its box.
   Points points_of(const std::vector<StatementId>& group) const {
     Points points = *common_points(p, nest, group);
     for (std::size_t a = 0; a < points.spans.size(); ++a)
-      if (range(points.spans[a].low).first < 0 || range(points.spans[a].high).second > points.extent[a]) points.full[a] = full_extent(nest, points.spans[a]);
+      if (range_of(r, s, points.spans[a].low).first < 0 || range_of(r, s, points.spans[a].high).second > points.extent[a]) points.full[a] = full_extent(nest, points.spans[a]);
     return points;
   }
   std::string high(const Points& points, RegionAxis a) const {
