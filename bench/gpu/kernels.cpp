@@ -19,18 +19,18 @@ using namespace tilewright::bench;
 // A pair (depthwise 3 x 3, pointwise), a matmul or attention, as peers.py will make it too.
 struct Kernel {
   enum class What { matmul, pair, attention } what = What::pair;
-  int n = 1, size = 1, c = 1, f = 1, stride = 1;     // a matmul is n x size x c; attention n heads, size queries and keys, head dim c
+  int n = 1, size = 1, c = 1, f = 1, stride = 1;     // a matmul is n x size x c; attention n heads, size queries and keys, head dim c; causal: stride 2
   const char* dtype = "f16";
   bool small = false;
   std::string name() const {
     return what == What::pair     ? fmt::format("pair_{0}x{0}x{1}_{2}{3}_n{4}_{5}", size, c, f, stride == 1 ? "" : "_s2", n, dtype)
            : what == What::matmul ? fmt::format("matmul_{}x{}x{}_{}", n, size, c, dtype)
-                                  : fmt::format("attention_h{}_{}_d{}_{}", n, size, c, dtype);
+                                  : fmt::format("{}attention_h{}_{}_d{}_{}", stride == 2 ? "causal_" : "", n, size, c, dtype);
   }
   std::string text() const {
     return what == What::pair     ? testing::depthwise_pointwise(n, size, c, f, stride, dtype)
            : what == What::matmul ? testing::matmul(n, size, c, dtype)
-                                  : testing::attention(n, size, size, c, dtype);
+                                  : testing::attention(n, size, size, c, dtype, stride == 2);
   }
   const char* kind() const { return what == What::pair ? "pair" : what == What::matmul ? "matmul" : "attention"; }
 };
@@ -45,6 +45,9 @@ const std::vector<Kernel> measured = {
     {Kernel::What::attention, 2, 256, 64, 1, 1, "f16", true}, {Kernel::What::attention, 1, 320, 128, 1, 1, "bf16", true},
     {Kernel::What::attention, 512, 1024, 64, 1, 1, "bf16"}, {Kernel::What::attention, 128, 4096, 64, 1, 1, "bf16"}, {Kernel::What::attention, 32, 16384, 64, 1, 1, "bf16"},
     {Kernel::What::attention, 256, 1024, 128, 1, 1, "bf16"}, {Kernel::What::attention, 64, 4096, 128, 1, 1, "bf16"}, {Kernel::What::attention, 16, 16384, 128, 1, 1, "bf16"},
+    {Kernel::What::attention, 2, 256, 64, 1, 2, "f16", true}, {Kernel::What::attention, 3, 330, 128, 1, 2, "bf16", true},
+    {Kernel::What::attention, 512, 1024, 64, 1, 2, "bf16"}, {Kernel::What::attention, 128, 4096, 64, 1, 2, "bf16"}, {Kernel::What::attention, 32, 16384, 64, 1, 2, "bf16"},
+    {Kernel::What::attention, 256, 1024, 128, 1, 2, "bf16"}, {Kernel::What::attention, 64, 4096, 128, 1, 2, "bf16"}, {Kernel::What::attention, 16, 16384, 128, 1, 2, "bf16"},
 };
 
 double multiply_adds(const GpuCase& c) {

@@ -136,13 +136,16 @@ def attention_case(f, copies):
     def by(backend):
         def call(q, k, v):
             with sdpa_kernel([backend]):
-                return F.scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0))
+                return F.scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), is_causal=f["stride"] == 2)
 
         return call
 
     def some(q, k, v):  # rows of one head judge the rest
         q, k, v = q[:1, :256].double(), k[:1].double(), v[:1].double()
-        return torch.softmax(q @ k.transpose(1, 2) / f["c"] ** 0.5, -1) @ v
+        scores = q @ k.transpose(1, 2) / f["c"] ** 0.5
+        if f["stride"] == 2:
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+        return torch.softmax(scores, -1) @ v
 
     return ours, sets, {"cuDNN": by(SDPBackend.CUDNN_ATTENTION), "flash": by(SDPBackend.FLASH_ATTENTION)}, some
 

@@ -102,8 +102,6 @@ struct FragmentChooser {
     }
     const double turns_of_all = blocks * std::ceil(static_cast<double>(extent(stream)) / static_cast<double>(s.steps.back().size));
     constexpr double turn = 150e-9;      // barriers, reductions over the threads of a row, and the ends of both contractions
-    // Where the last turn is shorter, all of them ask which columns exist.
-    if (extent(stream) % s.steps.back().size) issue *= 2;
     const double groups = s.threads / 128.0, vector = issue + special + turns_of_all / cores * turn;
     // Groups take turns: while one multiplies, the others prepare; the more there are, the better it fits.
     const double together = groups < 2 ? tensor + vector : std::pow(std::pow(tensor, 2) + std::pow(vector, 2), 0.5);
@@ -121,7 +119,8 @@ struct FragmentChooser {
     s.steps.push_back({AxisStep::How::tile, rows, 64 * groups});
     s.steps.push_back({AxisStep::How::stream, stream, chunk});
     if (extent(rows) < 64 * groups || !legality(p, r, s, m).empty()) return;
-    if (cluster > 1 && !in_clusters(r, s, cluster)) return;
+    // Blocks of a cluster share boxes, so they must take the same turns.
+    if (cluster > 1 && (!live_turns(p, r, s).every() || !in_clusters(r, s, cluster))) return;
     if (!place(s, stages) || scratch_of_boxes(p, r, s) > m.core.block_scratch) return;
     const Cost moved = cost(p, r, s, m);
     const std::int64_t cores = m.core.count / cluster * cluster;

@@ -14,6 +14,7 @@ struct Bulk : Copies {
   enum class Role { all, copies, computes } role = Role::all;
   std::string bulk_primitives{};                        // of the copies that the kernel uses
   std::set<std::pair<std::size_t, bool>> bulk_copies{}; // dims, to all of the cluster
+  std::map<int, std::string> starts{};   // of loops that begin behind their first turn, by step
   std::map<std::string, std::int64_t> pipes{};          // ring's variable -> offset of its barriers in scratch
 
   bool in_bulk(const Buffer& b) const { return b.at && b.at->bulk; }
@@ -110,7 +111,8 @@ struct Bulk : Copies {
       line(fmt::format("barrier_wait(full_{0} + 8 * {1}, phase_{0});", name, stage));
     } else if (at.kind == Pipe::Kind::release) {
       const std::int64_t stages = pipes.at(name);
-      if (role == Role::computes && at.kept) line(fmt::format("if ({} >= {}) {{", variable(2 * at.ring), at.kept * s.steps[static_cast<std::size_t>(at.ring)].size)), ++depth;
+      const std::string first = starts.count(at.ring) ? starts.at(at.ring) : "";
+      if (role == Role::computes && at.kept) line(fmt::format("if ({} >= {}{}) {{", variable(2 * at.ring), first.empty() ? "" : first + " + ", at.kept * s.steps[static_cast<std::size_t>(at.ring)].size)), ++depth;
       if (role == Role::computes) release(name, at.kept ? earlier(stage, at.kept, stages) : stage);
       if (role == Role::computes && at.kept) close(1);
       line(stages == 1 ? fmt::format("phase_{} ^= 1;", name) : fmt::format("if (++stage_{0} == {1}) stage_{0} = 0, phase_{0} ^= 1;", name, stages));

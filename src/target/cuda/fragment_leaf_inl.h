@@ -61,8 +61,10 @@ struct FragmentLeaf : TensorLeaf {
   }
   static std::string own_column(const std::string& n, const std::string& u) { return fmt::format("{} * 8 + int(threadIdx.x % 4) * 2 + {}", n, u); }
   // The condition under which a point exists in a ragged tile; empty where it always does.
+  bool whole_turns = false;              // every column exists, every guard holds
   std::string existing(const Points& points, StatementId id, bool rows) const {
     std::string all;
+    if (whole_turns && !rows) return all;
     for (std::size_t x = 0; x < points.region.axes.size(); ++x) {
       const auto at = static_cast<RegionAxis>(x);
       const bool row = axis_in_region(id, axis_of(points, id, at)) == row_axis();
@@ -165,7 +167,7 @@ struct FragmentLeaf : TensorLeaf {
     if (!know_fragments(source, id, "n", "u", rows_only ? "u" : "u / 2")) return;
     const DType have = compute_type(st.body->dtype);
     std::string v = source.value(st.body, id), live = existing(*points, id, false);
-    if (st.guard) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
+    if (st.guard && !whole_turns) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
     if (!only_packed(st.out)) v = source.rounded(v, have, p.tensor(st.out).dtype);
     out.text += source.lines;
     line(fmt::format("{}[{}] = {};", fragment(st.out), rows_only ? "u" : "n * 4 + u", live.empty() ? v : fmt::format("{} ? {} : {}(0)", live, v, type_of(p.tensor(st.out).dtype))));
@@ -255,7 +257,7 @@ struct FragmentLeaf : TensorLeaf {
     source.approximate = true;
     if (!know_fragments(source, id, "n", "u", "u / 2")) return;
     std::string v = source.value(st.body, id), live = existing(*points, id, false);
-    if (st.guard) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
+    if (st.guard && !whole_turns) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
     if (!live.empty()) v = fmt::format("({} ? {} : {})", live, v, none);
     out.text += source.lines;
     const std::string chain = chains == 8 ? part + "[n % 2 * 4 + u]" : part + "[u]";

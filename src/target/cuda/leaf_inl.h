@@ -1,10 +1,10 @@
 // How a statement's points are shared: axes with their bounds in a tile, boxes of points a thread, and what a reducer does.
 #pragma once
-#include "target/cuda/bulk_inl.h"
+#include "target/cuda/turns_inl.h"
 
 namespace tilewright::cuda {
 
-struct LeafShape : Bulk {
+struct LeafShape : TurnConditions {
   // ---- leaves
 
   struct Leaf {

@@ -127,27 +127,46 @@ struct NestText : FragmentLeaf {
     for (const Node& n : node.body)
       if (const Load* l = std::get_if<Load>(&n.op); l && in_scratch(buffer(l->buffer)) && !in_bulk(buffer(l->buffer))) prepare(buffer(l->buffer), f.step);
     if (f.stages > 1 && !piped) begin_ring(node, f);
-    const bool overlaps = s.overlapped && piped && role == Role::computes;
+    const bool overlaps = s.overlapped && piped && role == Role::computes, bounded = f.stages == 1 || piped;
+    const std::string first = bounded ? first_turn_of(f) : "0", more = bounded ? more_turns(f) : fmt::format("{} < {}", lo, f.extent);
+    if (bounded) bound_turns(f);
+    if (first != "0") starts[f.step] = first;
     if (overlaps) begin_overlap(node.body);
     if (overlaps) {                      // the first turn has none before it
       first_turn = true;
       line("{");
       ++depth;
-      line(fmt::format("const int {} = 0, {} = min({}, {});", lo, hi, f.size, f.extent));
+      line(fmt::format("const int {} = {}, {} = min({} + {}, {});", lo, first, hi, lo, f.size, f.extent));
       const auto around = held;
       turn(node, f, piped);
       held = around;
       first_turn = false;
     }
-    line(fmt::format("for (int {0} = {3}; {0} < {1}; {0} += {2}) {{", lo, f.extent, f.size, overlaps ? f.size : 0));
+    line(fmt::format("for (int {} = {}{}; {}; {} += {}) {{", lo, first, overlaps ? fmt::format(" + {}", f.size) : "", more, lo, f.size));
     ++depth;
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
-    turn(node, f, piped);
+    turns_of(node, f, piped);
     if (overlaps) end_overlap();
     if (piped && role == Role::computes) {
       if (grouped()) line("group_wait<0>();");
       release_kept(node);
     }
+  }
+  // Turns in which every point counts ask nothing of any.
+  void turns_of(const Node& node, const For& f, bool piped) {
+    const std::string whole = s.fragments && role == Role::computes ? whole_turn(node, f) : "";
+    if (whole.empty()) return turn(node, f, piped);
+    const auto around = held;
+    line(fmt::format("if ({}) {{", whole));
+    ++depth;
+    whole_turns = true;
+    turn(node, f, piped);
+    whole_turns = false;
+    held = around;
+    line("else {");
+    ++depth;
+    turn(node, f, piped);
+    close(1);
   }
   void turn(const Node& node, const For& f, bool piped) {
     if (f.stages > 1) at_stage(ring_of(node), "stage_" + variable_name(f));
@@ -163,7 +182,10 @@ struct NestText : FragmentLeaf {
       line(fmt::format("for (unsigned tile = blockIdx.x; tile < {}; tile += gridDim.x) {{", all));
       ++depth;
     }
-    line(s.blocks > 0 && s.blocks < all ? "unsigned block = tile;" : "unsigned block = blockIdx.x;");
+    const bool in_turn = s.blocks > 0 && s.blocks < all, uneven = in_turn && s.fragments && s.cluster == 1;
+    // Tiles may differ in how many turns they take: rounds go there and back.
+    if (uneven) line(fmt::format("const unsigned round = tile / gridDim.x, behind = tile - round * gridDim.x, there = min(gridDim.x, {} - round * gridDim.x);", all));
+    line(uneven ? "unsigned block = round % 2 ? tile - behind + there - 1 - behind : tile;" : in_turn ? "unsigned block = tile;" : "unsigned block = blockIdx.x;");
     std::vector<std::string> at(grid.size());
     std::size_t rest = grid.size();
     auto tiles = [&](std::size_t i) { return ceil_div_i64(grid[i]->extent, grid[i]->size); };

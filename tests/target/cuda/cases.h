@@ -182,8 +182,8 @@ inline std::string matmul(int m, int n, int k, const char* dtype) {
 // Softmax attention: heads x queries x keys x head dim.
 inline std::string attention(int h, int q, int x, int d, const char* dtype, bool causal = false) {
   return "program attention(h=" + std::to_string(h) + ", q=" + std::to_string(q) + ", x=" + std::to_string(x) + ", d=" + std::to_string(d) + ", e=" + std::to_string(d) +
-         ")\ninput Q[h q d], K[h x d], V[h x e] : " + dtype + "\nS[h q x] : f32 = sum[d] Q[h q d] * K[h x d] / sqrt(d)" + (causal ? " where x <= q" : "") + "\nP[h q x] : " + dtype +
-         " = softmax[x] S[h q x]\nO[h q e] : f32 = sum[x] P[h q x] * V[h x e]\nY[h q e] : " + dtype + " = O[h q e]\noutput Y\n";
+         ")\ninput Q[h q d], K[h x d], V[h x e] : " + dtype + "\nS[h q x] : f32 = sum[d] Q[h q d] * K[h x d] / sqrt(d)\nM[h q x] : f32 = " + (causal ? "select(index(x) <= index(q), S[h q x], -inf)" : "S[h q x]") + "\nP[h q x] : " + dtype +
+         " = softmax[x] M[h q x]\nO[h q e] : f32 = sum[x] P[h q x] * V[h x e]\nY[h q e] : " + dtype + " = O[h q e]\noutput Y\n";
 }
 
 }  // namespace tilewright::testing

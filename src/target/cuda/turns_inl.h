@@ -1,0 +1,80 @@
+// Conditions on indices over a whole tile, as C expressions of its ends: whether some point can meet them, and whether all do.
+//
+//   index(x) <= index(q), tiles q_0..q_1, turns x_0..x_1       some: x_0 <= q_1 - 1       all: x_1 - 1 <= q_0
+//
+// What reads anything but axes and integers may hold for some and need not hold for all.
+#pragma once
+#include "target/cuda/bulk_inl.h"
+
+namespace tilewright::cuda {
+
+struct TurnConditions : Bulk {
+  struct Ends { std::string low, high; };         // of an integer; empty: not known
+
+  Ends ends(const ScalarRef& s) const {
+    double literal_ = 0;
+    if (is_literal(s, &literal_)) return {fmt::format("{}", static_cast<std::int64_t>(literal_)), fmt::format("{}", static_cast<std::int64_t>(literal_))};
+    if (s->op == Op::cast && !is_float(s->dtype)) return ends(s->args[0]);
+    if (s->op == Op::size) return {std::to_string(std::get<Size>(s->leaf).constant()), std::to_string(std::get<Size>(s->leaf).constant())};
+    if (s->op == Op::axis) {
+      const RegionAxis a = std::get<AxisId>(s->leaf);
+      for (std::size_t i = 0; i < s_steps().size(); ++i)
+        if (s_steps()[i].axis == a) return {variable(static_cast<int>(2 * i)), fmt::format("({} - 1)", variable(static_cast<int>(2 * i + 1)))};
+      return {"0", std::to_string(r.axes[static_cast<std::size_t>(a)].constant() - 1)};
+    }
+    if (s->op != Op::add && s->op != Op::sub) return {};
+    const Ends a = ends(s->args[0]), b = ends(s->args[1]);
+    if (a.low.empty() || b.low.empty()) return {};
+    if (s->op == Op::add) return {fmt::format("({} + {})", a.low, b.low), fmt::format("({} + {})", a.high, b.high)};
+    return {fmt::format("({} - {})", a.low, b.high), fmt::format("({} - {})", a.high, b.low)};
+  }
+  const std::vector<AxisStep>& s_steps() const { return s.steps; }
+
+  std::string holds(const ScalarRef& c, bool all) const {
+    const std::string unknown = all ? "false" : "true";
+    if (c->op == Op::logical_and) return fmt::format("({} && {})", holds(c->args[0], all), holds(c->args[1], all));
+    if (c->op == Op::logical_or) return fmt::format("({} || {})", holds(c->args[0], all), holds(c->args[1], all));
+    if (c->args.size() != 2) return unknown;
+    const Ends a = ends(c->args[0]), b = ends(c->args[1]);
+    if (a.low.empty() || b.low.empty() || is_float(c->args[0]->dtype)) return unknown;
+    switch (c->op) {
+      case Op::le: return all ? fmt::format("{} <= {}", a.high, b.low) : fmt::format("{} <= {}", a.low, b.high);
+      case Op::lt: return all ? fmt::format("{} < {}", a.high, b.low) : fmt::format("{} < {}", a.low, b.high);
+      case Op::ge: return all ? fmt::format("{} >= {}", a.low, b.high) : fmt::format("{} >= {}", a.high, b.low);
+      case Op::gt: return all ? fmt::format("{} > {}", a.low, b.high) : fmt::format("{} > {}", a.high, b.low);
+      case Op::eq: return all ? unknown : fmt::format("({} <= {} && {} <= {})", a.low, b.high, b.low, a.high);
+      default: return unknown;
+    }
+  }
+
+  // ---- a loop over the turns in which some point counts, and those between them
+
+  std::string first_turn_of(const For& f) const { return f.turns.every() ? "0" : "first_" + variable_name(f); }
+  void bound_turns(const For& f) {
+    if (f.turns.every()) return;
+    const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1), name = variable_name(f);
+    line(fmt::format("const auto live_{} = [&](int {}) {{", name, lo));
+    line(fmt::format("  const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
+    line(fmt::format("  return {};", holds(f.turns.condition(), false)));
+    line("};");
+    line(fmt::format("int first_{0} = 0, last_{0} = {1};  // turns in which some point counts", name, (f.extent - 1) / f.size * f.size));
+    line(fmt::format("while (first_{0} < last_{0} && !live_{0}(first_{0})) first_{0} += {1};", name, f.size));
+    line(fmt::format("while (first_{0} < last_{0} && !live_{0}(last_{0})) last_{0} -= {1};", name, f.size));
+  }
+  std::string more_turns(const For& f) const { return f.turns.every() ? fmt::format("{} < {}", variable(2 * f.step), f.extent) : fmt::format("{} <= last_{}", variable(2 * f.step), variable_name(f)); }
+
+  // Under which condition every point of a turn exists and counts; empty: always.
+  std::string whole_turn(const Node& node, const For& f) const {
+    std::string all;
+    auto need = [&](const std::string& c) { all += (all.empty() ? "" : " && ") + c; };
+    if (f.extent % f.size) need(fmt::format("{} - {} == {}", variable(2 * f.step + 1), variable(2 * f.step), f.size));
+    std::set<std::string> asked;
+    for (const Node& n : node.body)
+      if (const Compute* c = std::get_if<Compute>(&n.op); c && statement(c->statement).guard)
+        asked.insert(holds(substitute(p, statement(c->statement).guard, r.image[static_cast<std::size_t>(r.position(c->statement))]), true));
+    for (const std::string& c : asked) need(c);
+    return all;
+  }
+};
+
+}  // namespace tilewright::cuda
