@@ -147,8 +147,6 @@ struct NestText : TensorLeaf {
         arguments += fmt::format("{}{}{}* __restrict__ {}", arguments.empty() ? "" : ", ", list == &nest.inputs ? "const " : "",
                                  stored_type_of(p.tensor(t).dtype), global(t));
       }
-    out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}({}) {{\n", s.threads,
-                           s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name, arguments);
     line("extern __shared__ __align__(1024) unsigned char scratch[];");
     line("await_predecessor();");
     out.waits = true;
@@ -161,8 +159,10 @@ struct NestText : TensorLeaf {
     grid_tiles(grid);
     place_buffers();
     block(*body);
-    out.text += "}\n";
-    out.text = group_primitives + out.text;
+    out.faults = out.text.find(", fault)") != std::string::npos;
+    if (out.faults) arguments += ", unsigned* __restrict__ fault";
+    out.text = fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}{}) {}({}) {{\n{}}}\n", group_primitives, s.threads,
+                           s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name, arguments, out.text);
     if (!why.empty()) return Refused{why};
     for (StatementId id : r.statements) {
       const Buffer& made = buffer_of(statement(id).out);

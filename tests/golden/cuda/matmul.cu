@@ -13,6 +13,7 @@ kernel matmul
 
 extern "C" __global__ void __launch_bounds__(128, 1) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
+  await_predecessor();
   unsigned block = blockIdx.x;
   const int n_0 = int(block % 6) * 16, n_1 = min(n_0 + 16, 96);
   block /= 6;

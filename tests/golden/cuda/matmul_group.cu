@@ -17,6 +17,7 @@ TW_DEVICE void group_multiply_matmul_group(float* d, unsigned long long a, unsig
 }
 extern "C" __global__ void __launch_bounds__(128, 1) matmul_group(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
+  await_predecessor();
   unsigned block = blockIdx.x;
   const int m_0 = int(block % 2) * 64, m_1 = min(m_0 + 64, 128);
   block /= 2;

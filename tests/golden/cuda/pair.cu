@@ -19,6 +19,7 @@ kernel pair
 
 extern "C" __global__ void __launch_bounds__(128, 1) pair(const f16* __restrict__ g_X, const f16* __restrict__ g_V, const f16* __restrict__ g_a, const f16* __restrict__ g_W, const f16* __restrict__ g_b, f16* __restrict__ g_Z) {
   extern __shared__ __align__(1024) unsigned char scratch[];
+  await_predecessor();
   unsigned block = blockIdx.x;
   const int f_0 = int(block % 4) * 16, f_1 = min(f_0 + 16, 64);
   block /= 4;
