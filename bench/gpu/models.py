@@ -103,7 +103,7 @@ def measure(name, kind, n, compiled, fuse):
         y = torch.empty_like(want, dtype=dtype)
         session.run(None, {"x": x}, out=[y])
         loaded = time.perf_counter() - begin
-    row = {"ours": statistics.median(session.gpu_seconds()), "error": error(y, want), "loaded": loaded, "kernels": len(session.plan["kernels"])}
+    row = {"ours": statistics.median(session.gpu_seconds()), "error": error(y, want), "loaded": loaded, "kernels": session.plan["kernels"]}
     side = torch.cuda.current_stream()
     y.zero_()
     for _ in range(3):  # launched one by one, then as a graph, twice
@@ -144,19 +144,30 @@ def main():
     print("| network | type | N | kernels | ours us | compile us | eager us | best over ours | error (eager's) | first run s |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     failed = 0
-    for text in options.rows.split(","):
+    rows = options.rows.split(",")
+    for i, text in enumerate(rows):
         name, kind, n = text.split(":")
         try:
             r = measure(name, kind, int(n), not options.no_compile, options.fuse)
         except Exception as problem:
             print(f"| {name} | {kind} | {n} | {type(problem).__name__}: {str(problem)[:300]} |", flush=True)
             failed += 1
+            if "CUDA error" in str(problem) and rows[i + 1:]:  # nothing more runs in this process
+                again = [a for a in sys.argv[1:] if not a.startswith("--rows")]
+                again = [a for a in again if a != options.rows]
+                done = subprocess.run([sys.executable, __file__, "--rows=" + ",".join(rows[i + 1:]), *again], check=False)
+                return done.returncode or 1
             continue
         best = min(r[way] for way in ("eager", "compile") if way in r)
-        right = max(r["error"], r["again"]) < (1e-4 if kind == "f32" else 1e-2)
+        # Networks with seeded weights answer roundings louder than trained ones: torch's own error in that type is the measure.
+        right = max(r["error"], r["again"]) < (1e-4 if kind == "f32" else max(1e-2, 2 * r["eager error"]))
         failed += not right
-        print(f"| {name} | {kind} | {n} | {r['kernels']} | {1e6 * r['ours']:.1f} | {1e6 * r['compile']:.1f} |" if "compile" in r else
-              f"| {name} | {kind} | {n} | {r['kernels']} | {1e6 * r['ours']:.1f} | |", end="")
+        left = [refusal for k in r["kernels"] for refusal in k.get("refusals", ["on the CPU: opaque"]) if refusal.startswith("on the CPU")]
+        kernels = f"{len(r['kernels'])}" + (f", {len(left)} on the CPU" if left else "")
+        for refusal in sorted(set(left))[:4]:
+            print(f"{name}: {refusal}", file=sys.stderr)
+        print(f"| {name} | {kind} | {n} | {kernels} | {1e6 * r['ours']:.1f} | {1e6 * r['compile']:.1f} |" if "compile" in r else
+              f"| {name} | {kind} | {n} | {kernels} | {1e6 * r['ours']:.1f} | |", end="")
         print(f" {1e6 * r['eager']:.1f} | {best / r['ours']:.2f} | {max(r['error'], r['again']):.1e}{'' if right else ' WRONG'} ({r['eager error']:.1e}) | {r['loaded']:.2f} |", flush=True)
     return 1 if failed else 0
 

@@ -8,6 +8,12 @@ if(TARGET tilewright_library)
   add_test(NAME python_sparse_threads COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/sparse_threads_test.py)
   set_tests_properties(python python_operators python_sparse_threads PROPERTIES ENVIRONMENT
     "TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python")
+  # What stands around kernels of a GPU, with a driver that has none; and the run-time compiler, if it is here.
+  file(GLOB _nvrtc ${CMAKE_SOURCE_DIR}/.venv/lib/python*/site-packages/nvidia/cu*/lib/libnvrtc.so.*)
+  if(_nvrtc)
+    list(GET _nvrtc 0 _nvrtc)
+    set_property(TEST python APPEND PROPERTY ENVIRONMENT "TILEWRIGHT_FAKE_CUDA=$<TARGET_FILE:fake_cuda>;TILEWRIGHT_NVRTC=${_nvrtc}")
+  endif()
   add_test(NAME wheel COMMAND ${CMAKE_CURRENT_LIST_DIR}/wheel_test.sh ${TILEWRIGHT_TEST_PYTHON} $<TARGET_FILE:tilewright_library>)
   set_tests_properties(wheel PROPERTIES SKIP_RETURN_CODE 77)
 endif()

@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import sys
+import tempfile
 import threading
 import unittest
 from pathlib import Path
@@ -250,6 +251,32 @@ class Library(unittest.TestCase):
         self.assertEqual(ctypes.sizeof(Tensor), 8 + 8 + 128 + 8 + 8 + 8)
         self.assertEqual(ctypes.sizeof(Source), 64)
         self.assertEqual(tilewright.__version__, "0.1.0")
+
+
+class OnGpu:
+    """Memory that claims to be a GPU's; with the driver of the tests it is the heap's."""
+
+    def __init__(self, array):
+        self.array, self.streams = array, []
+        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, False),
+                                         "strides": None, "version": 3}
+
+
+@unittest.skipUnless(os.environ.get("TILEWRIGHT_FAKE_CUDA"), "needs the driver of the tests")
+class Gpu(unittest.TestCase):
+    def test_arrays_and_streams(self):
+        os.environ["TILEWRIGHT_CUDA"] = os.environ["TILEWRIGHT_FAKE_CUDA"]
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["TILEWRIGHT_CACHE_DIR"] = folder
+            session = tilewright.compile(SCALE, device="cuda", sizes={"n": 2, "c": 3})
+            x, k = OnGpu(X.copy()), OnGpu(np.ascontiguousarray(K))
+            results = [OnGpu(np.zeros_like(a)) for a in session.run(None, {"X": X, "k": K})]
+            for stream in (None, 0, 7, type("Stream", (), {"cuda_stream": 5})()):
+                self.assertIs(session.run(None, {"X": x, "k": k}, out=results, stream=stream)[0], results[0])
+            self.assertEqual(len(session.run(None, {"X": X, "k": K})), len(results))
+            self.assertEqual(len(session.gpu_seconds(4)), 4)
+            with self.assertRaisesRegex(tilewright.Error, "this machine has 1"):
+                tilewright.compile(SCALE, device="cuda:1")
 
 
 if __name__ == "__main__":

@@ -214,6 +214,19 @@ TEST_F(CudaSession, KernelsAreKeptOnDisk) {
   EXPECT_NE(s.notes()[0].find("cannot be kept in /proc/nowhere"), std::string::npos);
 }
 
+// An index tensor's element out of range is told by a word of its kernel, which the driver of the tests may set.
+TEST_F(CudaSession, IndicesAreLookedAt) {
+  const char* text = "program g(n=6, v=10, c=4)\ninput T[v c] : f32\ninput I[n] : i64\nY[n c] : f32 = T[I[n], c] + 1\noutput Y\n";
+  Session s(program(text), on_gpu());
+  const Array t = filled({10, 4}), i = Array::make(DType::i64, {6}), y = Array::make(DType::f32, {6, 4});
+  s.run({dense(t), dense(i)}, {dense(y)});
+  ::setenv("FAKE_CUDA_FAULT", "1", 1);
+  const std::string told = refusal([&] { s.run({dense(t), dense(i)}, {dense(y)}); });
+  ::unsetenv("FAKE_CUDA_FAULT");
+  EXPECT_NE(told.find("E0105 Y: an element of an index tensor is out of range"), std::string::npos) << told;
+  EXPECT_EQ(refusal([&] { s.run({dense(t), dense(i)}, {dense(y)}); }), "");
+}
+
 // The planner says in which order a weight's elements lie on the GPU.
 TEST_F(CudaSession, WeightsLieAsThePlanSays) {
   SessionOptions o = on_gpu();

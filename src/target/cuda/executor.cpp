@@ -57,6 +57,7 @@ struct GpuStep { std::size_t first = 0, count = 0; };
 struct Loaded {
   Launch launch;
   std::vector<TensorId> arguments;
+  bool faults = false;
 };
 
 // The graphs of one set of addresses, one a GPU step; none where it was met only once.
@@ -93,6 +94,7 @@ struct Executor::State {
   std::list<Recorded> recorded;          // last used first
   std::int64_t weight_bytes = 0;
   bool recording = false;
+  Address faults = 0;                    // a word a kernel; 0: no kernel has faults
 
   const Program& p() const { return *plan.program; }
   const Tensor& tensor(TensorId t) const { return p().tensor(t); }
@@ -107,7 +109,7 @@ struct Executor::State {
       if (k.code) {
         Function& f = functions[k.code.get()];
         if (!f) f = gpu.load(*k.code, k.source.name, k.source.scratch);
-        l = {{f, k.source.blocks, k.source.threads, k.source.scratch, k.source.waits && waits_work(gpu.arch()), k.source.maps}, k.source.arguments};
+        l = {{f, k.source.blocks, k.source.threads, k.source.scratch, k.source.waits && waits_work(gpu.arch()), k.source.maps}, k.source.arguments, k.source.faults};
       }
       kernels.push_back(std::move(l));
     }
@@ -128,6 +130,7 @@ struct Executor::State {
 
   void prepare_cpu(int threads) {
     std::size_t need = 0;
+    if (std::none_of(steps.begin(), steps.end(), [](const auto& s) { return std::holds_alternative<CpuStep>(s); })) return;
     pool = std::make_unique<Pool>(threads);
     for (auto& step : steps) {
       CpuStep* c = std::get_if<CpuStep>(&step);
@@ -202,6 +205,7 @@ struct Executor::State {
   void launch_kernel(std::size_t k, bool early = true) {
     std::vector<Address> arguments;
     for (TensorId t : kernels[k].arguments) arguments.push_back(base[static_cast<std::size_t>(t)]);
+    if (kernels[k].faults) arguments.push_back(faults + k * sizeof(unsigned));
     Launch l = kernels[k].launch;
     l.early = l.early && early;
     try {
@@ -272,6 +276,18 @@ struct Executor::State {
     }
   }
 
+  // What kernels cannot throw they leave in their words.
+  void raise_faults() {
+    if (!faults) return;
+    std::vector<unsigned> words(kernels.size(), 0);
+    gpu.download(words.data(), faults, words.size() * sizeof(unsigned));
+    const auto bad = std::find_if(words.begin(), words.end(), [](unsigned w) { return w != 0; });
+    if (bad == words.end()) return;
+    gpu.fill(faults, 0, words.size() * sizeof(unsigned));
+    throw Error(Code::bounds, plan.kernels[static_cast<std::size_t>(bad - words.begin())].name, "an element of an index tensor is out of range",
+                "give the access an `else` value, or check the input");
+  }
+
   // ---- measuring
 
   template <class F> static double clocked(F&& work) {
@@ -323,7 +339,7 @@ struct Executor::State {
 };
 
 Executor::Executor(Device& gpu, const Plan& plan, const Built& built, const MemoryPlan& memory, int threads)
-    : state_(new State{gpu, plan, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, 0, false}) {
+    : state_(new State{gpu, plan, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, 0, false, 0}) {
   State& s = *state_;
   const std::size_t n = plan.program->tensors.size();
   s.base.assign(n, 0), s.host.resize(n), s.host_base.assign(n, nullptr);
@@ -332,6 +348,10 @@ Executor::Executor(Device& gpu, const Plan& plan, const Built& built, const Memo
   s.upload_weights();
   s.place_arena(memory);
   s.prepare_cpu(threads);
+  if (std::any_of(s.kernels.begin(), s.kernels.end(), [](const Loaded& k) { return k.faults; })) {
+    s.faults = gpu.allocate(s.kernels.size() * sizeof(unsigned));
+    gpu.fill(s.faults, 0, s.kernels.size() * sizeof(unsigned));
+  }
   const Program& p = *plan.program;
   for (const auto* list : {&p.inputs, &p.outputs})
     for (TensorId t : *list)
@@ -362,6 +382,7 @@ void Executor::finish() {
   } catch (const Error& e) {
     throw Error(e.code, fmt::format("{} kernels of {}", s.kernels.size(), s.p().name), e.message, "set TILEWRIGHT_CUDA_SYNC=1 to learn which kernel fails");
   }
+  s.raise_faults();
 }
 
 std::vector<double> Executor::seconds(int runs) { return state_->seconds(runs); }

@@ -32,7 +32,7 @@ class Executor {
   // Launches everything; what it has written is there when the stream has come so far. Throws what a step on the CPU throws, and
   // Error(interrupted).
   void run(const std::atomic<bool>* cancelled = nullptr);
-  // Waits; a failure tells the kernels that may be to blame.
+  // Waits; a failure tells the kernels that may be to blame. Error(bounds) where an element of an index tensor was out of range.
   void finish();
 
   // Seconds on the GPU of each of so many whole runs; and of each kernel, over and over at the same place, the median. Of a step on

@@ -19,6 +19,12 @@ TW_DEVICE void await_predecessor() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
+// An index that the data says, if it lies in its dim; else the first, and `fault` tells it.
+TW_DEVICE int in_dim(long long i, int extent, unsigned* fault) {
+  if ((unsigned long long)i < (unsigned long long)extent) return int(i);
+  if (fault) *fault = 1;
+  return 0;
+}
 TW_DEVICE float inf32() { return __int_as_float(0x7f800000); }
 TW_DEVICE float nan32() { return __int_as_float(0x7fffffff); }
 TW_DEVICE double inf64() { return __longlong_as_double(0x7ff0000000000000ll); }

@@ -54,7 +54,7 @@ std::string ScalarSource::index(const Index& i) {
   for (const Index::Term& t : i.terms) {
     std::string term;
     if (const AxisId* a = std::get_if<AxisId>(&t.of)) term = axes_[static_cast<std::size_t>(*a)];
-    else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of)) term = fmt::format("int({})", read(**g));
+    else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of)) term = read(**g);
     else term = index(*std::get<std::shared_ptr<const Index>>(t.of));
     const std::int64_t c = t.coefficient.constant();
     sum += sum.empty() ? "" : " + ";
@@ -66,12 +66,23 @@ std::string ScalarSource::index(const Index& i) {
   return "(" + sum + ")";
 }
 
+// Whether an index holds elements of a tensor.
+bool ScalarSource::has_elements(const Index& i) {
+  for (const Index::Term& t : i.terms) {
+    if (std::holds_alternative<std::shared_ptr<const Access>>(t.of)) return true;
+    if (const auto* inner = std::get_if<std::shared_ptr<const Index>>(&t.of); inner && has_elements(**inner)) return true;
+  }
+  return false;
+}
+
 std::string ScalarSource::address(TensorId t, const std::vector<Index>& at) {
   const Where& w = where_.at(t);
   std::string sum;
   for (std::size_t d = 0; d < at.size(); ++d) {
     if (w.stride[d] == 0 || (p_.tensor(t).dims[d] == Size(1) && w.low.empty())) continue;
     std::string i = index(at[d]);
+    // What the data says is looked at before it is followed. Where the point may be one that is left out, nobody is told.
+    if (has_elements(at[d])) i = fmt::format("in_dim({}, {}, {})", i, p_.tensor(t).dims[d].constant(), unsure_ > 0 ? "nullptr" : "fault");
     if (!w.low.empty() && w.low[d] != "0") i = fmt::format("({} - ({}))", i, w.low[d]);
     sum += fmt::format("{}{}", sum.empty() ? "" : " + ", w.stride[d] == 1 ? i : fmt::format("{} * {}", i, w.stride[d]));
   }
@@ -84,7 +95,7 @@ std::string ScalarSource::inside(const Access& a) {
   for (std::size_t d = 0; d < a.at.size(); ++d) {
     const Size& dim = p_.tensor(a.tensor).dims[d];
     if (is_affine(a.at[d]) && in_bounds(a.at[d], dim, points_.region.axes)) continue;
-    all += fmt::format("{}unsigned({}) < {}u", all.empty() ? "" : " && ", index(a.at[d]), dim.constant());
+    all += fmt::format("{}{}({}) < {}u", all.empty() ? "" : " && ", has_elements(a.at[d]) ? "(unsigned long long)" : "unsigned", index(a.at[d]), dim.constant());
   }
   return all;
 }
@@ -94,7 +105,9 @@ bool ScalarSource::conditional(const Access& a) { return a.otherwise && !where_.
 std::string ScalarSource::read(const Access& a) {
   if (const auto it = inner_.find(a.tensor); it != inner_.end()) return it->second;
   const DType t = p_.tensor(a.tensor).dtype;
+  unsure_ += a.otherwise != nullptr;
   const std::string place = address(a.tensor, a.at), load = fmt::format("load({})", place);
+  unsure_ -= a.otherwise != nullptr;
   if (const auto it = fetched_.find(place); it != fetched_.end()) return it->second;
   if (!a.otherwise || where_.at(a.tensor).filled) return temporary(type_of(t), load);
   const std::string condition = inside(a);
@@ -201,7 +214,9 @@ std::string ScalarSource::node(const ScalarRef& s) {
         }
       }
       std::vector<std::string> args;
+      unsure_ += s->op == Op::select;
       for (const ScalarRef& a : s->args) args.push_back(node(a));
+      unsure_ -= s->op == Op::select;
       const DType operand = compute_type(s->args.back()->dtype);
       name = temporary(type_of(s->dtype), operation(*s, args, operand));
     }
@@ -223,7 +238,11 @@ std::string ScalarSource::value(const ScalarRef& body, StatementId id) {
   const auto& image = points_.region.image[static_cast<std::size_t>(points_.region.position(id))];
   const ScalarRef over_points = substitute(p_, body, image);
   alive_.push_back(over_points);
-  return node(over_points);
+  const bool left_out = p_.statement(id)->guard != nullptr;
+  unsure_ += left_out;
+  std::string name = node(over_points);
+  unsure_ -= left_out;
+  return name;
 }
 
 }  // namespace tilewright::cuda

@@ -44,6 +44,7 @@ class ScalarSource {
   std::string operation(const Scalar&, const std::vector<std::string>& args, DType operand);
   std::string read(const Access&);
   std::string inside(const Access&);
+  static bool has_elements(const Index&);
   std::string temporary(const std::string& type, const std::string& expression);
 
   const Program& p_;
@@ -56,6 +57,7 @@ class ScalarSource {
   std::unordered_map<const Scalar*, std::string> known_;
   std::vector<ScalarRef> alive_;                                    // keeps the addresses that are keys
   int next_ = 0;
+  int unsure_ = 0;                                                  // parts around this one that may not count at this point
 };
 
 }  // namespace tilewright::cuda

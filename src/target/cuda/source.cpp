@@ -269,8 +269,6 @@ struct NestText : FragmentLeaf {
         arguments += by_box(t) ? fmt::format("const __grid_constant__ tensor_map m_{}", tensor(t))
                                : fmt::format("{}{}* __restrict__ {}", list == &nest.inputs ? "const " : "", stored_type_of(p.tensor(t).dtype), global(t));
       }
-    out.text = fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{}) {}({}) {{\n", s.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", s.cluster) : "", out.threads,
-                           s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name, arguments);
     line("extern __shared__ __align__(1024) unsigned char scratch[];");
     line("await_predecessor();");
     out.waits = true;
@@ -286,8 +284,11 @@ struct NestText : FragmentLeaf {
     clear_borders();
     if (any_bulk()) roles(grid, *body);
     else tiles(grid, *body);
-    out.text += "}\n";
-    out.text = bulk_primitives + group_primitives + out.text;
+    out.faults = out.text.find(", fault)") != std::string::npos;
+    if (out.faults) arguments += ", unsigned* __restrict__ fault";
+    out.text = fmt::format("{}{}extern \"C\" __global__ void {}__launch_bounds__({}{}) {}({}) {{\n{}}}\n", bulk_primitives, group_primitives,
+                           s.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", s.cluster) : "", out.threads, s.resident > 0 ? fmt::format(", {}", s.resident) : "", out.name,
+                           arguments, out.text);
     if (!why.empty()) return Refused{why};
     for (StatementId id : r.statements) {
       const Buffer& made = buffer_of(statement(id).out);

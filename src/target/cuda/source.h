@@ -20,6 +20,7 @@ struct Source {
   std::int64_t blocks = 1;
   int threads = 1;
   std::int64_t scratch = 0;              // bytes of dynamic shared memory
+  bool faults = false;                   // a last argument: a word that is not 0 once an index was out of range
   bool waits = false;                    // for the kernel in front, by itself: it may be started early
 };
 

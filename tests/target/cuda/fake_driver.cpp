@@ -3,6 +3,7 @@
 //
 //   FAKE_CUDA_NAME=NVIDIA A100 80GB  FAKE_CUDA_CAPABILITY=80  FAKE_CUDA_CORES=108  FAKE_CUDA_DEVICES=1
 //   FAKE_CUDA_FAIL=cuLaunchKernelEx:700:3          the third call of it from now on returns this error
+//   FAKE_CUDA_FAULT=1                              every launch leaves a fault in the word behind three tensors
 //   FAKE_CUDA_LOG=FILE                             a line a call that a test may want to see
 #include <cstdio>
 #include <cstdlib>
@@ -92,8 +93,9 @@ struct Config {
   void *stream, *attributes;
   unsigned count;
 };
-FAKE cuLaunchKernelEx(const Config* c, void* function, void**, void**) {
+FAKE cuLaunchKernelEx(const Config* c, void* function, void** arguments, void**) {
   if (const int code = result("cuLaunchKernelEx")) return code;
+  if (std::getenv("FAKE_CUDA_FAULT")) **static_cast<unsigned**>(arguments[3]) = 1;
   log(std::string(state.capturing ? "record " : "launch ") + static_cast<const char*>(function) + (c->count ? " early" : ""));
   return c->grid[0] == 0 || c->block[0] == 0 || c->block[0] > 1024 || c->scratch > 227 * 1024 ? 1 : 0;
 }
