@@ -7,7 +7,7 @@ kernel pair
         load a[0:48] -> scratch
         barrier
         load W[f0:f1, 0:48] -> scratch
-        load b[f0:f1]
+        load b[f0:f1] -> scratch
         init D[0:1, y0:y1, x0:x1, 0:48] : f32 for sum
         window D[n y x c] : f32 = sum[i j] X[n, y+i-1, x+j-1, c else 0] * V[i j c]
         map E[n y x c] : f16 = min(max(D[n y x c] + a[c], 0), 6)
@@ -30,7 +30,8 @@ extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict_
   f16* const s_V = reinterpret_cast<f16*>(scratch + 4096);
   f16* const s_a = reinterpret_cast<f16*>(scratch + 4992);
   f16* const s_W = reinterpret_cast<f16*>(scratch + 5120);
-  f16* const s_E = reinterpret_cast<f16*>(scratch + 6912);
+  f16* const s_b = reinterpret_cast<f16*>(scratch + 6912);
+  f16* const s_E = reinterpret_cast<f16*>(scratch + 7040);
   {
     int from_X, to_X, row_X = 0;  // of this thread's pieces of X
     bool in_X = true;
@@ -110,6 +111,21 @@ extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict_
       copy_async<16>(s_W + to_W + pass * 1176, g_W + (from_W + pass * 1008));
     }
   }
+  {
+    int from_b, to_b, row_b = 0;  // of this thread's pieces of b
+    bool in_b = true;
+    {
+      unsigned rest = threadIdx.x % 2;
+      const int o0 = int(rest % 2) * 8; rest /= 2;
+      const int i0 = f_0 + o0;
+      from_b = i0 * 1, to_b = o0 * 1;
+    }
+    if (threadIdx.x < 2)
+    #pragma unroll
+    for (int pass = 0; pass < 1; ++pass) {  // load b
+      copy_async<16>(s_b + to_b + pass * 0, g_b + (from_b + pass * 0));
+    }
+  }
   // D[n y x c] : f32 = sum[i j] X[n, y+i-1, x+j-1, c else 0] * V[i j c]
   for (int round = 0; round < 1; ++round) {
     unsigned rest = threadIdx.x + round * 128;
@@ -182,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict_
     #pragma unroll
     for (int e = 0; e < 8; ++e) acc_Y[e] = 0.0f;
     {
-      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
+      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
       const int a4_c = 0;
       const f16* a_row[1];
       #pragma unroll
@@ -202,9 +218,9 @@ extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict_
       }
       unsigned a[2][1][4], b[2][1][4];
       #pragma unroll
-      for (int m = 0; m < 1; ++m) load_matrices(a[0][m], a_row[m] + 0);
+      for (int m = 0; m < 1; ++m) load_matrices(a[0][m], a_row[m] + (0));
       #pragma unroll
-      for (int n = 0; n < 1; ++n) load_matrices(b[0][n], b_row[n] + 0);
+      for (int n = 0; n < 1; ++n) load_matrices(b[0][n], b_row[n] + (0));
       #pragma unroll
       for (int k = 0; k < 48; k += 16) {
         if (k + 16 < 48) {  // the next products, while these are multiplied
@@ -220,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict_
       }
     }
     {
-      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
+      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
       float column0[4];
       #pragma unroll
       for (int n = 0; n < 1; ++n)
@@ -228,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(128, 6) pair(const f16* __restrict_
       for (int u = 0; u < 4; ++u) {
         const int column = warp_n * 16 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
         const int a3_f = f_0 + int(unsigned(column) / 1 % 16);
-        column0[n * 4 + u] = load(g_b[(a3_f)]);
+        column0[n * 4 + u] = load(s_b[((a3_f) - (f_0))]);
       }
       #pragma unroll
       for (int m = 0; m < 2; ++m)

@@ -28,6 +28,15 @@ GpuCase group_case(const Machine& machine) {
   return testing::gpu_case("matmul_group", text, machine, static_cast<std::size_t>(at - choices.begin()));
 }
 
+// The first schedule whose operands are in a ring of stages.
+GpuCase ring_case(const Machine& machine) {
+  const std::string text = testing::matmul(48, 32, 200, "f16");
+  const GpuCase first = testing::gpu_case("matmul_ring", text, machine);
+  const auto choices = block_choices(*first.program, first.region, machine, first.layouts);
+  const auto at = std::find_if(choices.begin(), choices.end(), [](const BlockChoice& c) { return c.schedule.values[0].stages > 1 && !c.schedule.leaves[0].group; });
+  return testing::gpu_case("matmul_ring", text, machine, static_cast<std::size_t>(at - choices.begin()));
+}
+
 std::vector<GpuCase> small_cases() {
   const Machine h200 = machine_named("h200");
   return {testing::gpu_case("pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16"), h200),
@@ -36,7 +45,7 @@ std::vector<GpuCase> small_cases() {
           testing::gpu_case("pair_f32", testing::depthwise_pointwise(1, 9, 20, 24, 1, "f32"), h200),
           testing::gpu_case("matmul", testing::matmul(150, 96, 100, "f16"), h200),
           testing::gpu_case("matmul_f32", testing::matmul(64, 40, 70, "f32"), h200),
-          group_case(h200)};
+          group_case(h200), ring_case(h200)};
 }
 
 Plan plan_of(const GpuCase& c) {
