@@ -55,7 +55,7 @@ inline std::vector<Made> make_all(const std::vector<GpuCase>& cases, const std::
 inline std::string facts(const Region& region, const Schedule& schedule) {
   std::string leaves;
   for (const LeafAt& l : schedule.leaves) {
-    if (l.tensor) leaves += fmt::format(" {}x{} warps of {}x{}{}", l.warps_m, l.warps_n, l.rows, l.columns, l.group ? " group" : "");
+    if (l.tensor) leaves += fmt::format(" {}x{}x{} warps of {}x{}{}", l.warps_m, l.warps_n, l.warps_k, l.rows, l.columns, l.group ? " group" : "");
     else {
       leaves += " box";
       for (std::int64_t t : l.tile) leaves += fmt::format(" {}", t);
@@ -110,7 +110,10 @@ inline double error_of(cuda::Device& device, const Made& k, const Placed& at) {
   planned.name = k.c.name, planned.region = k.c.region, planned.schedule = k.c.schedule;
   const bool wide = std::string(name_of(detect_isa())) == "avx512";
   Plan plan;
-  plan.program = k.c.program, plan.machine = machine_named("generic-avx2"), plan.kernels = {planned}, plan.layouts = k.c.layouts;
+  Program laid = p;                      // the CPU target takes weights' bytes as the plan lays them
+  for (const auto& [t, a] : at.given)
+    if (!laid.tensor(t).data.empty()) laid.tensor(t).data = {a.data, a.bytes()}, laid.tensor(t).owner = a.owner;
+  plan.program = std::make_shared<const Program>(std::move(laid)), plan.machine = machine_named("generic-avx2"), plan.kernels = {planned}, plan.layouts = k.c.layouts;
   plan.options.threads = 16, plan.options.isa = wide ? "avx512" : "avx2", plan.options.leaf_rows = 6, plan.options.leaf_columns = 16, plan.options.lanes = 8;
   const Values want = testing::execute(plan, at.given);
   double worst = 0;

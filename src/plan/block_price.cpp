@@ -49,7 +49,7 @@ struct Pricer {
     const double steps = macs / blocks_steps(l);     // of 16 products, one behind the other
     return {2 * macs / rate, 0, seen.scratch * bytes / scratch_rate(), 0, b.s.threads / 32.0, steps / iterations() * b.m.units[static_cast<std::size_t>(*warp_unit(b.m, type))].latency};
   }
-  double blocks_steps(const LeafAt& l) const { return 16.0 * l.rows * l.warps_m * l.columns * l.warps_n; }
+  double blocks_steps(const LeafAt& l) const { return 16.0 * l.rows * l.warps_m * l.columns * l.warps_n * l.warps_k; }
   // Rows of fragments that hold no row of the tile.
   double waste(std::size_t i, const LeafAt& l) const {
     const auto& c = b.facts[i].contraction;
@@ -192,7 +192,8 @@ struct Pricer {
     const double own = ((iterations() * seen.iteration + seen.block) * b.s.threads + (bulk() ? 0 : loaded / 16 * seen.load) + stored / 16 * seen.store) / slots();
     all.issue += own, chain += own / filled(b.s.threads / 32.0);
     const double one = loaded / iterations() / bytes_per_second(b.m, near, Direction::down, 1);   // an iteration's copies
-    const double coming = seen.copy * b.m.latency.copy + one;
+    const bool near_enough = cache && b.cost.compulsory <= b.m.levels[static_cast<std::size_t>(near)].usable;
+    const double coming = seen.copy * b.m.latency.copy + (near_enough ? 0 : 2 * b.m.levels[static_cast<std::size_t>(far)].latency) + one;
     const double wait = stages() == 1 ? coming : std::max(0.0, coming / (stages() - 1) - chain / iterations() - step);
     double alone = chain + iterations() * (step + wait);
     if (bulk()) return in_bulk(all, beside, chain, coming);

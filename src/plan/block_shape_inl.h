@@ -144,49 +144,80 @@ struct BlockShape {
   }
   std::int64_t width_of(TensorId t) const { return static_cast<std::int64_t>(bytes_of(p.tensor(t).dtype)); }
 
+  std::int64_t full(const Schedule& s, const Span& span) const {
+    std::vector<std::int64_t> v(2 * s.steps.size() + 2, 0);
+    for (std::size_t i = 0; i < s.steps.size(); ++i) v[2 * i + 1] = std::min(s.steps[i].size, extent(s.steps[i].axis));
+    return span.high.at(v.data()) - span.low.at(v.data());
+  }
+  template <class Each> void for_each_box(const Schedule& s, Each each) const {
+    const Order& order = order_of(s);
+    for (const Transfer& t : order.moves)
+      if (!t.store) each(t.tensor, t.box);
+    for (std::size_t i = 0; i < r.statements.size(); ++i) each(statement(i).out, order.made[i]);
+  }
   // Scratch that a schedule's values need, as the expander will lay them out.
   std::int64_t scratch_bytes(const Schedule& s) const {
     std::int64_t total = 0;
-    auto full = [&](const Span& span) {
-      std::vector<std::int64_t> v(2 * s.steps.size() + 2, 0);
-      for (std::size_t i = 0; i < s.steps.size(); ++i) v[2 * i + 1] = std::min(s.steps[i].size, extent(s.steps[i].axis));
-      return span.high.at(v.data()) - span.low.at(v.data());
-    };
-    auto add = [&](TensorId t, const std::vector<Span>& box) {
+    for_each_box(s, [&](TensorId t, const std::vector<Span>& box) {
       for (const ValueAt& v : s.values) {
         if (v.tensor != t) continue;
         std::int64_t elements = 1;
         for (std::size_t i = 0; i < v.order.size(); ++i)
-          elements *= full(box[static_cast<std::size_t>(v.order[i])]) + (i + 1 == v.order.size() ? v.pad : 0);
+          elements *= full(s, box[static_cast<std::size_t>(v.order[i])]) + (i + 1 == v.order.size() ? v.pad : 0);
         const std::int64_t granule = v.swizzled ? 1024 : 128;
         total = ceil_div_i64(total, granule) * granule + v.stages * (ceil_div_i64(elements * width_of(t), granule) * granule);
       }
-    };
-    const Order& order = order_of(s);
-    for (const Transfer& t : order.moves)
-      if (!t.store) add(t.tensor, t.box);
-    for (std::size_t i = 0; i < r.statements.size(); ++i) add(statement(i).out, order.made[i]);
+    });
     return total;
+  }
+  // Eight rows that are read together lie in different banks where a row is an odd number of 16 bytes: then it needs no pad.
+  void odd_rows(Schedule& s) const {
+    for_each_box(s, [&](TensorId t, const std::vector<Span>& box) {
+      for (ValueAt& v : s.values)
+        if (v.tensor == t && v.pad * width_of(t) == 16 && full(s, box[static_cast<std::size_t>(v.order.back())]) * width_of(t) % 32 == 16) v.pad = 0;
+    });
+  }
+  // What maps behind a reduction read: it can be on its way while the sums are made.
+  std::vector<TensorId> read_behind() const {
+    std::vector<TensorId> list;
+    for (std::size_t i = 0; i < r.statements.size(); ++i)
+      if (statement(i).reduced.empty() && !statement(first[i]).reduced.empty())
+        for_each_access(statement(i), [&](const Access& a) {
+          const bool affine = std::all_of(a.at.begin(), a.at.end(), [](const Index& x) { return is_affine(x); });
+          if (affine && !a.at.empty() && std::count(bound.inputs.begin(), bound.inputs.end(), a.tensor) && !std::count(list.begin(), list.end(), a.tensor)) list.push_back(a.tensor);
+        });
+    return list;
   }
 
   // Which operands of a contraction take the tensor path, as warps of 16 x 8 fragments.
-  std::optional<LeafAt> tensor_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, int warps) const {
+  std::optional<LeafAt> tensor_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, std::int64_t products, int warps) const {
     if (columns % 16) return std::nullopt;
     LeafAt best;
     double least = INFINITY;
-    for (int n = 1; n <= warps; n *= 2) {
-      if (columns % (16 * n)) continue;
-      LeafAt leaf{r.statements[i], true, false, {}, warps / n, n, 0, static_cast<int>(columns / n)};
-      leaf.rows = static_cast<int>(ceil_div_i64(ceil_div_i64(rows, leaf.warps_m), 16) * 16);
-      if (leaf.rows * leaf.columns > 64 * 64) continue;                       // accumulators of a thread: 128 registers
-      const double reads = 1.0 / leaf.rows + 1.0 / leaf.columns;              // scratch read a multiply-add
-      const double waste = static_cast<double>(leaf.rows * leaf.warps_m) / static_cast<double>(rows);
-      if (reads * waste < least) least = reads * waste, best = leaf;
+    for (int k = 1; k <= std::min(warps, 8); k *= 2) {
+      if (k > 1 && products % (16 * k)) break;
+      for (int n = 1; n * k <= warps; n *= 2) {
+        if (columns % (16 * n)) continue;
+        LeafAt leaf{r.statements[i], true, false, {}, warps / n / k, n, 0, static_cast<int>(columns / n)};
+        leaf.warps_k = k;
+        leaf.rows = static_cast<int>(ceil_div_i64(ceil_div_i64(rows, leaf.warps_m), 16) * 16);
+        if (leaf.rows * leaf.columns > 64 * 64) continue;                       // accumulators of a thread: 128 registers
+        const double reads = 1.0 / leaf.rows + 1.0 / leaf.columns;              // scratch read a multiply-add
+        const double waste = static_cast<double>(leaf.rows * leaf.warps_m) / static_cast<double>(rows);
+        const double adding = 1 + 0.02 * (k - 1) * leaf.rows * leaf.columns / static_cast<double>(products);
+        if (reads * waste * adding < least) least = reads * waste * adding, best = leaf;
+      }
     }
     if (std::isinf(least)) return std::nullopt;
     return best;
   }
-
+  // Partial sums that warps hand to one another.
+  static std::int64_t parts_bytes(const std::vector<LeafAt>& leaves) {
+    std::int64_t most = 0;
+    for (const LeafAt& l : leaves)
+      if (l.tensor) most = std::max<std::int64_t>(most, std::int64_t{4} * (l.warps_k - 1) * l.warps_m * l.rows * l.warps_n * l.columns);
+    return most;
+  }
   // Of a contraction whose products are all in the tile: operands in scratch, the first along its products.
   std::optional<LeafAt> whole_tensor_leaf(const Schedule& s, std::size_t i) const {
     const auto& c = facts[i].contraction;
@@ -208,7 +239,7 @@ struct BlockShape {
     for (AxisId a : c->n) columns *= of(a);
     for (AxisId a : c->batch)
       if (of(a) != 1) return std::nullopt;
-    return tensor_leaf(i, rows, columns, s.threads / 32);
+    return tensor_leaf(i, rows, columns, of(k), s.threads / 32);
   }
 
   static std::int64_t divisor(std::int64_t n, std::int64_t most) {

@@ -44,6 +44,8 @@ struct BlockChooser : BlockShape {
         if (affine && std::count(b.inputs.begin(), b.inputs.end(), a.tensor)) place(a.tensor, !facts[i].contraction);
       });
     for (TensorId t : handed_on) place(t);
+    for (TensorId t : read_behind()) place(t, true);
+    odd_rows(s);
   }
   // What is brought in by each iteration of the stream has several stages.
   void stage(Schedule& s, int stages) const {
@@ -163,7 +165,7 @@ struct BlockChooser : BlockShape {
     if (height * width > (chunk > 64 ? 8 : 128) * threads) return;            // accumulators of a thread; long chunks are for small tiles
     const DType type = p.tensor(facts[last].contraction->a->tensor).dtype;
     std::optional<LeafAt> tensor;
-    if (warp_unit(m, type) && std::min(chunk, extent(products)) % 8 == 0) tensor = tensor_leaf(last, height, width, threads / 32);
+    if (warp_unit(m, type) && std::min(chunk, extent(products)) % 8 == 0) tensor = tensor_leaf(last, height, width, std::min(chunk, extent(products)), threads / 32);
     if (!tensor && height * width > 64 * threads) return;
     place_values(s, last);
     if (const auto group = group_leaf(last, height, width, chunk, threads)) {
@@ -193,12 +195,14 @@ struct BlockChooser : BlockShape {
       if (scratch > m.core.block_scratch) break;
       for (const auto& way : ways) {
         tried.leaves = way;
+        if (scratch + parts_bytes(way) > m.core.block_scratch) continue;
         if (std::any_of(way.begin(), way.end(), [](const LeafAt& l) { return l.tile.size() > 0 && elements(l) > 64; })) continue;
-        const int most = resident_blocks({p, r, tried, m, facts, moved, scratch});
+        const std::int64_t need = scratch + parts_bytes(way);
+        const int most = resident_blocks({p, r, tried, m, facts, moved, need});
         for (tried.resident = most; tried.resident > 0; tried.resident = tried.resident > 4 ? tried.resident / 2 : tried.resident - 1) {
-          found.push_back({tried, block_seconds({p, r, tried, m, facts, moved, scratch})});
+          found.push_back({tried, block_seconds({p, r, tried, m, facts, moved, need})});
           for (Schedule& bulk : bulk_variants(p, r, tried, m, layouts)) {
-            const double seconds = block_seconds({p, r, bulk, m, facts, moved, scratch});
+            const double seconds = block_seconds({p, r, bulk, m, facts, moved, need});
             found.push_back({std::move(bulk), seconds});
           }
         }

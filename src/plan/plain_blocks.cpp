@@ -111,6 +111,8 @@ struct PlainChooser : BlockShape {
     for (const StatementFacts& f : facts)
       if (f.contraction)
         for (const Access* a : {f.contraction->a, f.contraction->b}) place(a->tensor);
+    if (std::any_of(facts.begin(), facts.end(), [](const StatementFacts& f) { return f.contraction || (f.window && f.window->weights); }))
+      for (TensorId t : read_behind()) place(t);
     std::map<TensorId, std::set<std::size_t>> readers;
     for (std::size_t i = 0; i < r.statements.size(); ++i)
       for_each_access(statement(i), [&](const Access& a) {
@@ -159,8 +161,9 @@ struct PlainChooser : BlockShape {
 
   void offer(Schedule s, RegionAxis other, bool inputs, std::vector<BlockChoice>& found) const {
     place_values(s, inputs, other);
-    const std::int64_t scratch = scratch_bytes(s);
-    if (scratch > m.core.block_scratch) return;
+    odd_rows(s);
+    const std::int64_t values = scratch_bytes(s);
+    if (values > m.core.block_scratch) return;
     const Cost moved = cost_of(s);
     std::vector<std::vector<LeafAt>> known;
     for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 2, 1}, Limits{4, 4, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}, Limits{1, 1, 1}}) {
@@ -170,6 +173,8 @@ struct PlainChooser : BlockShape {
       });
       if (again) continue;
       known.push_back(s.leaves);
+      const std::int64_t scratch = values + parts_bytes(s.leaves);
+      if (scratch > m.core.block_scratch) continue;
       const int most_resident = resident_blocks({p, r, s, m, facts, moved, scratch});
       for (s.resident = most_resident; s.resident > 0; s.resident /= 2) found.push_back({s, block_seconds({p, r, s, m, facts, moved, scratch})});
     }

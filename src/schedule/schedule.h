@@ -40,14 +40,15 @@ struct ValueAt {
 // How the threads of a block share the points of a reduction and of the maps behind it.
 //   vector:  each thread computes boxes of `tile` points (one extent a parallel axis of the statement, ascending); or `lanes` threads
 //            side by side share the reduced points of each box, and add up what they have in the end
-//   tensor:  each warp computes rows x columns of a contraction, `warps` of them side by side
+//   tensor:  each warp computes rows x columns of a contraction, `warps` of them side by side; warps_k share the products of each chunk
+//            and add up what they have in the end
 //   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself
 struct LeafAt {
   StatementId statement = -1;
   bool tensor = false, group = false;
   std::vector<std::int64_t> tile;
   int warps_m = 1, warps_n = 1, rows = 16, columns = 8;
-  int lanes = 1;
+  int lanes = 1, warps_k = 1;
 };
 
 // An operand that is read through slots: micro-tiles of it that hold nothing but zeros are not visited, and what is between the

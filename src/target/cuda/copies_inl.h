@@ -222,7 +222,7 @@ struct Copies : KernelText {
       return;
     }
     const std::string type = stored_type_of(t);
-    const std::string outside = is_float(t) ? fmt::format("round_to<{}>({})", type, literal(b.outside.value_or(0), DType::f32)) : fmt::format("{}(0)", type);
+    const std::string outside = is_float(t) ? fmt::format("round_to<{}>({})", type, literal(b.outside.value_or(0), DType::f32)) : fmt::format("{}({})", type, static_cast<std::int64_t>(b.outside.value_or(0)));
     line(inside.empty() ? fmt::format("{}[{}] = {}[{}];", w.pointer, to, global(b.tensor), from)
                         : fmt::format("{}[{}] = inside ? {}[{}] : {};", w.pointer, to, global(b.tensor), from, outside));
   }

@@ -30,6 +30,7 @@ struct KernelText {
   Source out;
   std::map<TensorId, Where> where{};
   std::map<TensorId, std::int64_t> stage_elements{}; // of buffers in a ring
+  std::int64_t parts_at = 0;                         // in scratch: sums that warps hand to one another
   std::map<StatementId, Points> streamed{};          // reductions whose accumulator lives across a loop
   std::string why{};                                 // of a refusal
   int depth = 1;
@@ -115,6 +116,10 @@ struct KernelText {
       }
       where[b.tensor] = std::move(w);
     }
+    std::int64_t parts = 0;
+    for (const LeafAt& l : s.leaves)
+      if (l.tensor) parts = std::max<std::int64_t>(parts, std::int64_t{4} * (l.warps_k - 1) * l.warps_m * l.rows * l.warps_n * l.columns);
+    if (parts > 0) parts_at = ceil_div_i64(out.scratch, 128) * 128, out.scratch = parts_at + parts;
   }
 
   // The border of zeros around what is made whole: written once, nothing else is put there.

@@ -58,7 +58,7 @@ struct TensorLeaf : VectorLeaf {
     const LeafAt& at = *leaf.at;
     if (!at.group && (buffer_of(t.a->tensor).at->swizzled || (buffer_of(t.b->tensor).at->swizzled && (!t.k_last || t.n.size() != 1 || full(points, t.k) != 64))))
       return Refused{"swizzled rows are not those of the products"};
-    if (at.rows % 16 || at.columns % 16 || at.warps_m * at.warps_n * 32 != s.threads || at.warps_m * at.rows < t.rows ||
+    if (at.rows % 16 || at.columns % 16 || at.warps_m * at.warps_n * at.warps_k * 32 != s.threads || (at.warps_k > 1 && full(points, t.k) % (16 * at.warps_k)) || at.warps_m * at.rows < t.rows ||
         at.warps_n * at.columns != t.columns)
       return Refused{fmt::format("{} x {} warps of {} x {} do not make a tile of {} x {}", at.warps_m, at.warps_n, at.rows, at.columns, t.rows, t.columns)};
     return t;
@@ -105,7 +105,8 @@ struct TensorLeaf : VectorLeaf {
   }
 
   void warp_names(const LeafAt& at) {
-    line(fmt::format("const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % {0}, warp_n = threadIdx.x / 32 / {0};", at.warps_m));
+    line(fmt::format("const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % {0}, warp_n = threadIdx.x / {1}{2};", at.warps_m, 32 * at.warps_m,
+                     at.warps_k > 1 ? fmt::format(" % {}, warp_k = threadIdx.x / {}", at.warps_n, 32 * at.warps_m * at.warps_n) : ""));
   }
 
   void tensor_step(const Points& points, const Leaf& leaf) {
@@ -147,16 +148,18 @@ struct TensorLeaf : VectorLeaf {
     line(swizzled ? fmt::format("b_row[n] = &{};", element(points, leaf.first, *t->b))
                   : fmt::format("b_row[n] = &{} + lane / 8 % 2 * {}{};", element(points, leaf.first, *t->b), 8 * b_k, t->k_last ? "" : fmt::format(" + lane % 8 * {}", b_k)));
     close(1);
-    const std::int64_t products = full(points, t->k);
+    const std::int64_t products = full(points, t->k) / at.warps_k;
     line(fmt::format("unsigned a[2][{}][4], b[2][{}][4];", m_fragments, n_fragments / 2));
-    load_fragments(*t, m_fragments, n_fragments, "0", "0", b_k, products);
+    if (at.warps_k > 1) line(fmt::format("const int share = warp_k * {};  // of the products", products));
+    const std::string share = at.warps_k > 1 ? "share + " : "";
+    load_fragments(*t, m_fragments, n_fragments, "0", "(" + share + "0)", b_k, products);
     line("#pragma unroll");
     line(fmt::format("for (int k = 0; k < {}; k += 16) {{", products));
     ++depth;
     if (products > 16) {  // eight are left in the end where there is no whole step
       line(fmt::format("if (k + 16 < {}) {{  // the next products, while these are multiplied", products));
       ++depth;
-      load_fragments(*t, m_fragments, n_fragments, "(k / 16 + 1) % 2", "(k + 16)", b_k, products);
+      load_fragments(*t, m_fragments, n_fragments, "(k / 16 + 1) % 2", "(" + share + "k + 16)", b_k, products);
       close(1);
     }
     line("#pragma unroll");
@@ -230,13 +233,13 @@ struct TensorLeaf : VectorLeaf {
 
   // How many columns of a row a thread stores at once: 4 of 16 bits (two threads exchange
   // halves of two fragments, so that four of them fill a sector), or the two of a fragment.
-  std::int64_t columns_together(const Points& points, const Tile& t, const std::vector<StatementId>& group) const {
+  std::int64_t columns_together(const Points& points, const Tile& t, const std::vector<StatementId>& group) {
     std::int64_t n = 4;
     for (StatementId id : group) {
       if (!is_stored(group, id)) continue;
       const TensorId out_ = statement(id).out;
       if (t.n.empty()) return 1;
-      n = std::min(n, together(points, out_, indices(points, id, statement(id).at), t.n.back(), 4));
+      n = std::min(n, stored_as_one(points, id, t.n.back(), 4));
       if (bytes_of(p.tensor(out_).dtype) != 2 || !plain_float(DType::f32, p.tensor(out_).dtype)) n = std::min<std::int64_t>(n, 2);
     }
     return n;
@@ -282,6 +285,7 @@ struct TensorLeaf : VectorLeaf {
     line("{");
     ++depth;
     warp_names(at);
+    if (at.warps_k > 1) add_shares(at, tensor(statement(leaf.first).out));
     fixed_axes(points, leaf, *t);
     const auto operands = column_operands(points, *t, group);
     const std::string column_live = alive(points, t->n);
@@ -313,7 +317,22 @@ struct TensorLeaf : VectorLeaf {
     const std::string acc = fmt::format("acc_{}[((m / 2 * {} + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2]", tensor(statement(leaf.first).out), at.columns / 8);
     if (together_ == 1) finish_singly(points, *t, at, group, acc, column_live);
     else finish_pairs(points, *t, at, group, operands, acc, column_live, together_);
-    close(2);
+    close(at.warps_k > 1 ? 3 : 2);
+  }
+  // Warps that had other products hand their sums to the first, in the same order each time; it goes on alone.
+  void add_shares(const LeafAt& at, const std::string& name) {
+    const int n = at.rows * at.columns / 32, warps = at.warps_m * at.warps_n;
+    line(fmt::format("float* const sums = reinterpret_cast<float*>(scratch + {}) + threadIdx.x % {};", parts_at, 32 * warps));
+    line(fmt::format("if (warp_k > 0)"));
+    line("#pragma unroll");
+    line(fmt::format("  for (int e = 0; e < {0}; ++e) sums[((warp_k - 1) * {0} + e) * {1}] = acc_{2}[e];", n, 32 * warps, name));
+    line("__syncthreads();");
+    line("if (warp_k == 0) {");
+    ++depth;
+    line("#pragma unroll");
+    line(fmt::format("for (int w = 0; w < {}; ++w)", at.warps_k - 1));
+    line("#pragma unroll");
+    line(fmt::format("  for (int e = 0; e < {0}; ++e) acc_{2}[e] += sums[(w * {0} + e) * {1}];", n, 32 * warps, name));
   }
 
   void finish_singly(const Points& points, const Tile& t, const LeafAt& at, const std::vector<StatementId>& group, const std::string& acc, const std::string& column_live) {
@@ -347,9 +366,13 @@ struct TensorLeaf : VectorLeaf {
       unflatten(points, t.n, "column");
       ScalarSource to(p, points, where, axes(points), pad());
       const std::string address = to.address(statement(id).out, indices(points, id, statement(id).at));
-      const std::string store = together_ == 4 ? fmt::format("*reinterpret_cast<word<8>*>(&{}) = four;", address) : fmt::format("put<2>(&{}, {} + u);", address, name);
+      auto store = [&](const std::string& to_) { return together_ == 4 ? fmt::format("*reinterpret_cast<word<8>*>(&{}) = four;", to_) : fmt::format("put<2>(&{}, {} + u);", to_, name); };
       // Into scratch the zeros of what does not exist too.
-      line(fmt::format("if ({}) {}", in_scratch(buffer_of(statement(id).out)) ? "boxed" : both("row_live", column_live), store));
+      line(fmt::format("if ({}) {}", in_scratch(buffer_of(statement(id).out)) ? "boxed" : both("row_live", column_live), store(address)));
+      if (in_both(statement(id).out)) {
+        const std::string far = outside_of_scratch(statement(id).out, [&] { return ScalarSource(p, points, where, axes(points), pad()).address(statement(id).out, indices(points, id, statement(id).at)); });
+        line(fmt::format("if ({}) {}", both("row_live", column_live), store(far)));
+      }
       close(together_ == 4 ? 1 : 2);
     }
   }

@@ -48,6 +48,25 @@ struct VectorLeaf : LeafShape {
     return 1;
   }
 
+  // A value that lives in scratch and leaves the kernel too is written to both places by who makes it.
+  bool in_both(TensorId t) const { return in_scratch(buffer_of(t)) && std::count(nest.outputs.begin(), nest.outputs.end(), t) > 0; }
+  template <class Body> auto outside_of_scratch(TensorId t, Body body) {
+    std::vector<std::int64_t> dims;
+    for (std::size_t d = 0; d < p.tensor(t).dims.size(); ++d) dims.push_back(dim(t, d));
+    Where here{global(t), dense_strides(dims, layouts[static_cast<std::size_t>(t)]), {}, false};
+    std::swap(where.at(t), here);
+    auto result = body();
+    std::swap(where.at(t), here);
+    return result;
+  }
+  // Elements of a result along axis x that are stored as one piece, wherever it is stored.
+  std::int64_t stored_as_one(const Points& points, StatementId id, RegionAxis x, std::int64_t most) {
+    const TensorId t = statement(id).out;
+    const auto at = indices(points, id, statement(id).at);
+    const std::int64_t n = together(points, t, at, x, most);
+    return in_both(t) ? std::min(n, outside_of_scratch(t, [&] { return together(points, t, at, x, most); })) : n;
+  }
+
   // ---- vector leaf
 
   // Opens the loop over a thread's items; inside, the axes' first points are named base_*.
@@ -277,12 +296,12 @@ struct VectorLeaf : LeafShape {
   // ---- the maps behind a reduction, or a group of maps alone
 
   // Elements side by side along the innermost axis that are finished together: they exist together and are stored as one piece.
-  std::int64_t stored_together(const Points& points, const Leaf& leaf, const std::vector<StatementId>& group) const {
+  std::int64_t stored_together(const Points& points, const Leaf& leaf, const std::vector<StatementId>& group) {
     if (leaf.parallel.empty() || leaf.tile.back() == 1) return 1;
     const RegionAxis x = leaf.parallel.back();
     std::int64_t n = leaf.beside;
     for (StatementId id : group)
-      if (is_stored(group, id)) n = std::min(n, together(points, statement(id).out, indices(points, id, statement(id).at), x, leaf.beside));
+      if (is_stored(group, id)) n = std::min(n, stored_as_one(points, id, x, leaf.beside));
     return leaf.threads.back() * leaf.tile.back() == points.full[static_cast<std::size_t>(x)] ? n : 1;
   }
 
@@ -316,6 +335,10 @@ struct VectorLeaf : LeafShape {
       ScalarSource to(p, points, where, first, pad());
       const std::string address = to.address(t, indices(points, id, statement(id).at));
       line(fmt::format("put<{}>(&{}, w_{});", count, address, tensor(t)));
+      if (in_both(t)) {
+        const std::string far = outside_of_scratch(t, [&] { return ScalarSource(p, points, where, first, pad()).address(t, indices(points, id, statement(id).at)); });
+        line(fmt::format("if (live) put<{}>(&{}, w_{});", count, far, tensor(t)));
+      }
       if (!straight && in_scratch(buffer_of(t))) zeros.push_back(fmt::format("const {0} zero[{1}] = {{}}; put<{1}>(&{2}, zero);", type_of(p.tensor(t).dtype), count, address));
     }
     for (const std::string& z : zeros) {

@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(128, 7) matmul_group(const f16* __r
   }
   group_wait<0>();
   {
-    const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
+    const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
     #pragma unroll
     for (int m = 0; m < 2; ++m)
     #pragma unroll

@@ -161,7 +161,7 @@ inline double difference(const Array& want, const Array& got) {
     }
     apart += (w - g) * (w - g), norm += w * w;
   }
-  return apart == 0 ? 0 : norm > 0 ? std::sqrt(apart / norm) : INFINITY;
+  return apart == 0 ? 0 : norm > 0 && std::isfinite(apart) ? std::sqrt(apart / norm) : INFINITY;
 }
 
 // Depthwise 3 x 3 then pointwise, channels last, bias and ReLU6 behind both.

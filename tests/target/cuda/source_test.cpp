@@ -38,6 +38,15 @@ GpuCase bulk_case(const Machine& machine) {
   return case_where("matmul_bulk", testing::matmul(200, 128, 264, "bf16"), machine, [](const Schedule& s) { return in_bulk(s) && s.cluster == 2 && s.leaves[0].columns == 128; });
 }
 
+// The first schedule whose operands are in a ring of stages.
+GpuCase ring_case(const Machine& machine) {
+  const std::string text = testing::matmul(48, 32, 200, "f16");
+  const GpuCase first = testing::gpu_case("matmul_ring", text, machine);
+  const auto choices = block_choices(*first.program, first.region, machine, first.layouts);
+  const auto at = std::find_if(choices.begin(), choices.end(), [](const BlockChoice& c) { return c.schedule.values[0].stages > 1 && !c.schedule.leaves[0].group; });
+  return testing::gpu_case("matmul_ring", text, machine, static_cast<std::size_t>(at - choices.begin()));
+}
+
 std::vector<GpuCase> small_cases() {
   const Machine h200 = machine_named("h200");
   return {testing::gpu_case("pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16"), h200),
@@ -46,8 +55,7 @@ std::vector<GpuCase> small_cases() {
           testing::gpu_case("pair_f32", testing::depthwise_pointwise(1, 9, 20, 24, 1, "f32"), h200),
           testing::gpu_case("matmul", testing::matmul(150, 96, 100, "f16"), h200),
           testing::gpu_case("matmul_f32", testing::matmul(64, 40, 70, "f32"), h200),
-          group_case(h200),
-          bulk_case(h200)};
+          group_case(h200), ring_case(h200), bulk_case(h200)};
 }
 
 Plan plan_of(const GpuCase& c) {
