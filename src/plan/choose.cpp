@@ -77,11 +77,22 @@ struct Lattice {
     return legality(p, r, s, m).empty();
   }
 
+  // Tiles of every parallel axis and what stands inside them, if they are legal together, as they mostly are.
+  std::optional<std::vector<AxisStep>> all_at_once(const std::vector<AxisStep>& end) const {
+    std::vector<AxisStep> steps;
+    for (RegionAxis a : parallel())
+      if (std::none_of(end.begin(), end.end(), [&](const AxisStep& s) { return s.axis == a; }))
+        steps.push_back({AxisStep::How::tile, a, 1});
+    steps.insert(steps.end(), end.begin(), end.end());
+    return legal(steps) ? std::optional(std::move(steps)) : std::nullopt;
+  }
+
   // All the steps that are legal together, tiles before the stream.
   std::optional<std::vector<AxisStep>> structure(std::optional<RegionAxis> stream) const {
     std::vector<AxisStep> end, steps;
     if (stream) end.push_back({AxisStep::How::stream, *stream, 1});
     if (!legal(end)) return std::nullopt;
+    if (auto all = all_at_once(end)) return all;
     for (RegionAxis a : parallel()) {
       auto tried = steps;
       tried.push_back({AxisStep::How::tile, a, 1});

@@ -65,6 +65,7 @@ struct Joiner {
   std::vector<std::vector<std::size_t>> with;     // kernels that hold a node
   std::vector<std::vector<Alternative>> rejected; // by the last node
   std::map<std::string, Choice> known;            // by signature, and what they cost apart
+  std::set<std::string> none;                     // sets that are no region, by signature
   Search search;
   const Ends ends = ends_of(p);
 
@@ -174,13 +175,12 @@ struct Joiner {
     return list;
   }
 
-  Choice priced(const Region& r, const Apart* apart, const PlanOptions& asks) {
-    std::string key = signature(p, r, &layouts);
-    if (apart) key += fmt::format("\napart {} {} {}", apart->price, apart->multiply_adds, asks.margin);
+  Choice priced(const Region& r) {
+    const std::string key = signature(p, r, &layouts);
     const auto it = known.find(key);
     if (it != known.end()) return it->second;
     ++search.priced;
-    return known[key] = choose(p, r, m, asks, layouts, apart);
+    return known[key] = choose(p, r, m, o, layouts);
   }
 
   void price_singles() {
@@ -190,7 +190,7 @@ struct Joiner {
         auto r = unify(p, nodes[n].statements);
         TW_ASSERT(static_cast<bool>(r));
         fix_boundary(p, ends.readers, *r);
-        k.choice = priced(*r, nullptr, o);
+        k.choice = priced(*r);
         k.price = k.choice.price;
       }
       kernels.push_back(std::move(k));
@@ -203,6 +203,10 @@ struct Joiner {
       text += (text.empty() ? "" : " + ") +
               p.tensor(p.statement(nodes[static_cast<std::size_t>(n)].statements.back())->out).name;
     return text;
+  }
+
+  bool reported(const Kernel& k) const {
+    return k.nodes.size() == 2 || k.choice.price >= 0 || static_cast<int>(k.nodes.size()) > o.joined;
   }
 
   // Prices a set of groups, or says what speaks against it.
@@ -218,9 +222,20 @@ struct Joiner {
       apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
     }
     k.apart = apart.price;
-    const auto r = joined_region(p, m, statements(k.nodes), &ends);
-    if (!r) return r.reason();
-    k.choice = priced(*r, &apart, asks);
+    const std::vector<StatementId> list = statements(k.nodes);
+    std::string key = signature(p, list, ends.readers, &layouts);
+    for (StatementId id : list) key += ends.writers[static_cast<std::size_t>(p.statement(id)->out)] > 1 ? 'p' : ' ';
+    // Why is told of what is reported only.
+    if (!reported(k) && none.count(key)) return "no region, as others like it";
+    const std::string priced_as = fmt::format("{}\napart {} {} {}", key, apart.price, apart.multiply_adds, asks.margin);
+    if (const auto it = known.find(priced_as); it != known.end()) {
+      k.choice = it->second;
+    } else {
+      const auto r = joined_region(p, m, list, &ends);
+      if (!r) return none.insert(key), r.reason();
+      ++search.priced;
+      known[priced_as] = k.choice = choose(p, *r, m, asks, layouts, &apart);
+    }
     return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
   }
 
@@ -248,7 +263,7 @@ struct Joiner {
     if (why.empty()) {
       k.price = asked(k.choice.price, asks);
       kernels.push_back(std::move(k));
-    } else if (k.nodes.size() == 2 || k.choice.price >= 0 || static_cast<int>(k.nodes.size()) > o.joined) {
+    } else if (reported(k)) {
       rejected[static_cast<std::size_t>(k.nodes.back())].push_back(
           {names(k.nodes), k.choice.price, k.apart, std::move(why)});
     }
@@ -258,9 +273,10 @@ struct Joiner {
     rejected.resize(nodes.size());
     for (std::size_t n = 0; n < nodes.size(); ++n)
       for (Set& set : sets_from(static_cast<int>(n))) price_candidate(std::move(set), o);
-    // A cascade may be predicted to take a quarter longer: what it makes between its reductions, often larger than all else, is never stored.
+    // A cascade must be predicted to be faster, by however little: what lies between its reductions, a point for each pair of rows and
+    // elements, is never stored, so beyond what the model sees it can only win.
     PlanOptions eager = o;
-    eager.margin = -0.25;
+    eager.margin = std::min(o.margin, 0.0);
     if (o.joined > 1)
       for (Set& set : cascading()) price_candidate(std::move(set), eager);
     with.resize(nodes.size());
@@ -430,7 +446,7 @@ Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<S
 
 Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts,
             const Grouping& given) {
-  return Joiner{p, m, o, layouts, given, {}, {}, {}, {}, {}, {}}.run();
+  return Joiner{p, m, o, layouts, given, {}, {}, {}, {}, {}, {}, {}}.run();
 }
 
 } // namespace tilewright
