@@ -91,8 +91,8 @@ struct Lattice {
   std::optional<std::vector<AxisStep>> structure(std::optional<RegionAxis> stream) const {
     std::vector<AxisStep> end, steps;
     if (stream) end.push_back({AxisStep::How::stream, *stream, 1});
-    if (!legal(end)) return std::nullopt;
     if (auto all = all_at_once(end)) return all;
+    if (!legal(end)) return std::nullopt;
     for (RegionAxis a : parallel()) {
       auto tried = steps;
       tried.push_back({AxisStep::How::tile, a, 1});
@@ -251,12 +251,18 @@ struct Lattice {
         if (steps[i].how == AxisStep::How::tile)
           tiles = checked_mul(tiles, ceil_div_i64(extent(steps[i].axis), size[i]));
       }
+      bool larger = true; // may be of use
       if (by_bytes())
-        point_by_bytes(model, paper ? &*paper : nullptr, footprint, steps, size, tiles, enough);
+        larger = point_by_bytes(model, paper ? &*paper : nullptr, footprint, steps, size, tiles, enough);
       else
         point_by_time(model, footprint, steps, size, tiles);
       more = false;
-      for (std::size_t i = at.size(); i-- > 0 && !more;) {
+      std::size_t end = at.size();
+      if (!larger) {
+        while (end > 0 && at[end - 1] == 0) --end;
+        if (end > 0) at[--end] = 0;
+      }
+      for (std::size_t i = end; i-- > 0 && !more;) {
         more = ++at[i] < lists[i].size();
         if (!more) at[i] = 0;
       }
@@ -272,25 +278,27 @@ struct Lattice {
     offer(c, paid, steps, size);
   }
 
-  // Once some tiles may be taken, others count only if they cost less: what they do not fit need not be known.
-  void point_by_bytes(const Model& model, const PaperModel* paper, const Footprint& footprint,
+  // Once some tiles may be taken, others count only if they cost less: what they do not fit need not be known. False: tiles as large
+  // along every axis, or larger, are not worth a look either, since they hold no less and are no more.
+  bool point_by_bytes(const Model& model, const PaperModel* paper, const Footprint& footprint,
                       const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size, std::int64_t tiles,
                       std::int64_t enough) {
-    if (tiles > most_tiles_by_bytes) return;
+    if (tiles > most_tiles_by_bytes) return true;
     const bool found = best.price >= 0;
     const Footprint::Bytes tile = footprint.at(size);
     const bool fit = fits(tile, tiles, enough);
-    if (!fit && (found || tile.held > fallback_need)) return;
+    if (!fit && (found || tile.held > fallback_need)) return false;
     const std::int64_t paid = paper ? paper->bytes(size) : model.bytes(size);
-    if (found && paid > best.price) return;
+    if (found && paid > best.price) return true;
     if (!fit) {
       if (is_nearer(tile.held, paid)) refuse(tile.held, model.at(size), paid, steps, size, too_large(tile, tiles, enough));
-      return;
+      return true;
     }
     if (const std::string why = worth(apart ? model.multiply_adds(size) : 0, paid); why.empty())
       offer(model.at(size), paid, steps, size);
     else if (!found && is_nearer(0, paid))
       refuse(0, model.at(size), paid, steps, size, why);
+    return true;
   }
 
   std::int64_t cores() const { return m.target == Target::cpu ? o.threads : m.core.count; }

@@ -1,6 +1,7 @@
 #include "plan/join.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "law/excerpt.h"
 #include "law/cascades.h"
+#include "support/threads.h"
 
 namespace tilewright {
 
@@ -60,12 +62,11 @@ struct Joiner {
   const PlanOptions& o;
   const std::vector<DimOrder>& layouts;
   const Grouping& given;
+  Prices& prices;
   std::vector<Node> nodes;
   std::vector<Kernel> kernels;                    // every single group first, then what may be joined
   std::vector<std::vector<std::size_t>> with;     // kernels that hold a node
   std::vector<std::vector<Alternative>> rejected; // by the last node
-  std::map<std::string, Choice> known;            // by signature, and what they cost apart
-  std::set<std::string> none;                     // sets that are no region, by signature
   Search search;
   const Ends ends = ends_of(p);
 
@@ -175,24 +176,51 @@ struct Joiner {
     return list;
   }
 
-  Choice priced(const Region& r) {
-    const std::string key = signature(p, r, &layouts);
-    const auto it = known.find(key);
-    if (it != known.end()) return it->second;
-    ++search.priced;
-    return known[key] = choose(p, r, m, o, layouts);
+  // ---- prices: those that are not known yet are found together, by as many threads as there are
+
+  struct Task {
+    Choice* choice;
+    Region region;
+    std::optional<Apart> apart;
+    const PlanOptions* asks;
+  };
+  std::vector<Task> tasks = {};
+
+  const Choice* priced(const std::string& key, const Region& r, std::optional<Apart> apart, const PlanOptions& asks) {
+    const auto [at, fresh] = prices.known.try_emplace(key);
+    if (fresh) ++search.priced, tasks.push_back({&at->second, r, apart, &asks});
+    return &at->second;
+  }
+
+  void solve() {
+    std::atomic<std::size_t> next{0};
+    const auto work = [&](int) {
+      for (std::size_t n = next++; n < tasks.size(); n = next++) {
+        Task& t = tasks[n];
+        *t.choice = choose(p, t.region, m, *t.asks, layouts, t.apart ? &*t.apart : nullptr);
+      }
+    };
+    const int threads = m.target == Target::cpu ? std::min(o.threads, default_threads()) : default_threads();
+    if (threads > 1 && tasks.size() > 4)
+      Pool(std::min(threads, static_cast<int>(tasks.size() / 2))).run(work);
+    else
+      work(0);
+    tasks.clear();
   }
 
   void price_singles() {
+    std::vector<const Choice*> choices(nodes.size(), nullptr);
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n].statements.empty()) continue;
+      auto r = unify(p, nodes[n].statements);
+      TW_ASSERT(static_cast<bool>(r));
+      fix_boundary(p, ends.readers, *r);
+      choices[n] = priced(signature(p, *r, &layouts), *r, std::nullopt, o);
+    }
+    solve();
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       Kernel k{{static_cast<int>(n)}, {}, -1, 0};
-      if (!nodes[n].statements.empty()) {
-        auto r = unify(p, nodes[n].statements);
-        TW_ASSERT(static_cast<bool>(r));
-        fix_boundary(p, ends.readers, *r);
-        k.choice = priced(*r);
-        k.price = k.choice.price;
-      }
+      if (choices[n]) k.choice = *choices[n], k.price = k.choice.price;
       kernels.push_back(std::move(k));
     }
   }
@@ -209,8 +237,17 @@ struct Joiner {
     return k.nodes.size() == 2 || k.choice.price >= 0 || static_cast<int>(k.nodes.size()) > o.joined;
   }
 
-  // Prices a set of groups, or says what speaks against it.
-  std::string consider(Kernel& k, const PlanOptions& asks) {
+  struct Candidate {
+    Kernel kernel;
+    const PlanOptions* asks;
+    std::string why;                // not, before any price
+    const Choice* choice = nullptr; // its price, once it is found
+  };
+  std::vector<Candidate> candidates = {};
+
+  // Asks for the price of a set of groups, or says what speaks against it.
+  std::string ask(Candidate& c) {
+    Kernel& k = c.kernel;
     if (const auto x = between(k.nodes)) {
       const auto& list = nodes[static_cast<std::size_t>(*x)].statements;
       return fmt::format("not convex: {} stands between",
@@ -226,17 +263,17 @@ struct Joiner {
     std::string key = signature(p, list, ends.readers, &layouts);
     for (StatementId id : list) key += ends.writers[static_cast<std::size_t>(p.statement(id)->out)] > 1 ? 'p' : ' ';
     // Why is told of what is reported only.
-    if (!reported(k) && none.count(key)) return "no region, as others like it";
-    const std::string priced_as = fmt::format("{}\napart {} {} {}", key, apart.price, apart.multiply_adds, asks.margin);
-    if (const auto it = known.find(priced_as); it != known.end()) {
-      k.choice = it->second;
-    } else {
-      const auto r = joined_region(p, m, list, &ends);
-      if (!r) return none.insert(key), r.reason();
-      ++search.priced;
-      known[priced_as] = k.choice = choose(p, *r, m, asks, layouts, &apart);
+    if (!reported(k) && prices.none.count(key)) return "no region, as others like it";
+    const std::string priced_as =
+        fmt::format("{}\napart {} {} {}", key, apart.price, apart.multiply_adds, c.asks->margin);
+    if (const auto known = prices.known.find(priced_as); known != prices.known.end()) {
+      c.choice = &known->second;
+      return {};
     }
-    return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+    const auto r = joined_region(p, m, list, &ends);
+    if (!r) return prices.none.insert(key), r.reason();
+    c.choice = priced(priced_as, *r, apart, *c.asks);
+    return {};
   }
 
   // Groups that a cascade has statements of, where sums follow an extreme: what lies between those has a point for each pair of
@@ -256,29 +293,41 @@ struct Joiner {
     return list;
   }
 
-  void price_candidate(Set set, const PlanOptions& asks) {
+  void add_candidate(Set set, const PlanOptions& asks) {
     ++search.candidates;
-    Kernel k{std::move(set), {}, -1, 0};
-    std::string why = consider(k, asks);
-    if (why.empty()) {
-      k.price = asked(k.choice.price, asks);
+    Candidate c{{std::move(set), {}, -1, 0}, &asks, {}};
+    c.why = ask(c);
+    candidates.push_back(std::move(c));
+  }
+
+  void conclude(Candidate& c) {
+    Kernel& k = c.kernel;
+    if (c.choice) {
+      k.choice = *c.choice;
+      c.why = k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+    }
+    if (c.why.empty()) {
+      k.price = asked(k.choice.price, *c.asks);
       kernels.push_back(std::move(k));
     } else if (reported(k)) {
       rejected[static_cast<std::size_t>(k.nodes.back())].push_back(
-          {names(k.nodes), k.choice.price, k.apart, std::move(why)});
+          {names(k.nodes), k.choice.price, k.apart, std::move(c.why)});
     }
   }
 
   void price_candidates() {
     rejected.resize(nodes.size());
     for (std::size_t n = 0; n < nodes.size(); ++n)
-      for (Set& set : sets_from(static_cast<int>(n))) price_candidate(std::move(set), o);
+      for (Set& set : sets_from(static_cast<int>(n))) add_candidate(std::move(set), o);
     // A cascade must be predicted to be faster, by however little: what lies between its reductions, a point for each pair of rows and
     // elements, is never stored, so beyond what the model sees it can only win.
     PlanOptions eager = o;
     eager.margin = std::min(o.margin, 0.0);
     if (o.joined > 1)
-      for (Set& set : cascading()) price_candidate(std::move(set), eager);
+      for (Set& set : cascading()) add_candidate(std::move(set), eager);
+    solve();
+    for (Candidate& c : candidates) conclude(c);
+    candidates.clear();
     with.resize(nodes.size());
     for (std::size_t k = 0; k < kernels.size(); ++k)
       for (int n : kernels[k].nodes) with[static_cast<std::size_t>(n)].push_back(k);
@@ -445,8 +494,8 @@ Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<S
 }
 
 Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts,
-            const Grouping& given) {
-  return Joiner{p, m, o, layouts, given, {}, {}, {}, {}, {}, {}, {}}.run();
+            const Grouping& given, Prices& prices) {
+  return Joiner{p, m, o, layouts, given, prices, {}, {}, {}, {}, {}}.run();
 }
 
 } // namespace tilewright

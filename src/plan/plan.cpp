@@ -123,17 +123,18 @@ Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine,
   PlanOptions apart = options;
   apart.joined = 1;
   auto layouts = choose_layouts(*program);
-  Joined joined = join(*program, machine, apart, layouts, grouping);
+  Prices prices;
+  Joined joined = join(*program, machine, apart, layouts, grouping, prices);
   Plan plan = assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
   return plan;
 }
 
 namespace {
 
-Plan joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
+Plan joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, Prices& prices) {
   const Grouping grouping = fold_maps(*program);
   auto layouts = choose_layouts(*program);
-  Joined joined = join(*program, machine, options, layouts, grouping);
+  Joined joined = join(*program, machine, options, layouts, grouping, prices);
   return assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
 }
 
@@ -150,9 +151,10 @@ std::int64_t price_of(const Plan& plan) {
 Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
   if (!options.fuse) return plan_groups(program, machine, options, fold_maps(*program));
   Merged merged = merge_siblings(*program, machine, options);
-  Plan plan = joined_plan(program, machine, options);
+  Prices prices;
+  Plan plan = joined_plan(program, machine, options, prices);
   if (merged.program) {
-    Plan other = joined_plan(merged.program, machine, options);
+    Plan other = joined_plan(merged.program, machine, options, prices);
     if (price_of(other) < price_of(plan)) {
       plan = std::move(other);
       plan.program = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth)));
@@ -162,6 +164,7 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
     }
   }
   plan.merged = std::move(merged.sets);
+  plan.search.priced = prices.known.size();
   return plan;
 }
 

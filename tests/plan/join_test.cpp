@@ -222,7 +222,7 @@ TEST(Join, ATensorThatASumReadsTooIsStoredOnce) {
 // ---- dynamic programming against every partition
 
 // What any set of groups costs together, found once.
-struct Prices {
+struct Sets {
   const Program& p;
   const Machine& m;
   const PlanOptions& o;
@@ -299,11 +299,12 @@ struct Prices {
 void expect_best(const Program& p, const Machine& m, const PlanOptions& o, int& joined, int& programs) {
   const Grouping g = fold_maps(p);
   const auto layouts = choose_layouts(p);
-  Prices prices{p, m, o, g, layouts, {}, {}};
+  Sets prices{p, m, o, g, layouts, {}, {}};
   for (std::size_t n = 0; n < g.groups.size(); ++n)
     if (!g.groups[n].empty()) prices.groups.push_back(n);
   if (prices.groups.size() > 10) return;
-  const Joined j = join(p, m, o, layouts, g);
+  Prices memory;
+  const Joined j = join(p, m, o, layouts, g, memory);
   std::int64_t total = 0;
   for (std::size_t k = 0; k < j.choices.size(); ++k) {
     total += j.groups[k] > 1 ? asked(j.choices[k].price, o) : j.choices[k].price;
