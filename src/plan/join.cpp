@@ -8,17 +8,16 @@
 
 #include <fmt/format.h>
 
-#include "law/excerpt.h"
 #include "law/cascades.h"
+#include "law/excerpt.h"
 #include "support/threads.h"
 
 namespace tilewright {
 
 namespace {
 
-constexpr std::size_t most_sets = 96;       // candidates that share their first group
-constexpr std::size_t most_states = 256;    // with equally many groups done
-constexpr std::size_t most_statements = 32; // of one kernel
+constexpr std::size_t most_sets = 96;    // candidates that share their first group
+constexpr std::size_t most_states = 256; // with equally many groups done
 
 using Set = std::vector<int>; // nodes, ascending
 
@@ -276,8 +275,8 @@ struct Joiner {
     return {};
   }
 
-  // Groups that a cascade has statements of, where sums follow an extreme: what lies between those has a point for each pair of
-  // rows and elements.
+  // Groups that a cascade has statements of, where sums follow an extreme: what lies between those has a point for each
+  // pair of rows and elements.
   std::vector<Set> cascading() const {
     std::vector<Set> list;
     if (m.target != Target::cpu || o.objective != Objective::time) return list;
@@ -285,8 +284,9 @@ struct Joiner {
       if (!c.running) continue;
       Set set;
       for (std::size_t n = 0; n < nodes.size(); ++n)
-        if (std::any_of(c.statements.begin(), c.statements.end(),
-                        [&](StatementId id) { return std::count(nodes[n].statements.begin(), nodes[n].statements.end(), id) > 0; }))
+        if (std::any_of(c.statements.begin(), c.statements.end(), [&](StatementId id) {
+              return std::count(nodes[n].statements.begin(), nodes[n].statements.end(), id) > 0;
+            }))
           set.push_back(static_cast<int>(n));
       if (set.size() > 1) list.push_back(std::move(set));
     }
@@ -319,8 +319,8 @@ struct Joiner {
     rejected.resize(nodes.size());
     for (std::size_t n = 0; n < nodes.size(); ++n)
       for (Set& set : sets_from(static_cast<int>(n))) add_candidate(std::move(set), o);
-    // A cascade must be predicted to be faster, by however little: what lies between its reductions, a point for each pair of rows and
-    // elements, is never stored, so beyond what the model sees it can only win.
+    // A cascade must be predicted to be faster, by however little: what lies between its reductions, a point for each
+    // pair of rows and elements, is never stored, so beyond what the model sees it can only win.
     PlanOptions eager = o;
     eager.margin = std::min(o.margin, 0.0);
     if (o.joined > 1)
@@ -466,32 +466,6 @@ struct Joiner {
 };
 
 } // namespace
-
-Ends ends_of(const Program& p) {
-  Ends ends{readers_by_tensor(p), std::vector<int>(p.tensors.size(), 0)};
-  for (std::size_t n = 0; n < p.nodes.size(); ++n)
-    if (const Statement* s = p.statement(static_cast<StatementId>(n))) ++ends.writers[static_cast<std::size_t>(s->out)];
-  return ends;
-}
-
-Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set, const Ends* known) {
-  if (set.size() > most_statements)
-    return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
-  std::optional<Ends> found;
-  const Ends& ends = known ? *known : found.emplace(ends_of(p));
-  // One piece of a tensor is no tensor: what reads it needs the others, too.
-  std::set<TensorId> read;
-  for (StatementId id : set) for_each_access(*p.statement(id), [&](const Access& a) { read.insert(a.tensor); });
-  for (StatementId id : set)
-    if (const TensorId t = p.statement(id)->out; read.count(t) && ends.writers[static_cast<std::size_t>(t)] > 1)
-      return Refused{fmt::format("{} is made in pieces", p.tensor(t).name)};
-  auto r = unify(p, set);
-  if (!r) return r;
-  fix_boundary(p, ends.readers, *r);
-  const auto why = legality(p, *r, {}, m);
-  if (!why.empty()) return Refused{text(why.front())};
-  return r;
-}
 
 Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts,
             const Grouping& given, Prices& prices) {

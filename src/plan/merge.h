@@ -1,5 +1,6 @@
 // Sibling contractions as one, where the price says so (law/siblings.h): each set is priced as one kernel and as several, and the
-// whole program is planned with those that save more than the margin and without; the cheaper plan is taken.
+// whole program is planned with those that save more than the margin and without, if they save something of the whole; the cheaper
+// plan is taken.
 #pragma once
 #include "law/siblings.h"
 #include "plan/plan.h"

@@ -138,6 +138,8 @@ Plan joined_plan(std::shared_ptr<const Program> program, const Machine& machine,
   return assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
 }
 
+constexpr std::int64_t least_share = 200; // of a plan that others are worth looking for
+
 std::int64_t price_of(const Plan& plan) {
   std::int64_t sum = 0;
   for (const PlannedKernel& k : plan.kernels)
@@ -153,16 +155,23 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
   Merged merged = merge_siblings(*program, machine, options);
   Prices prices;
   Plan plan = joined_plan(program, machine, options, prices);
-  if (merged.program) {
+  std::int64_t saves = 0;
+  for (const Alternative& a : merged.sets)
+    if (a.rule.empty()) saves += a.apart - a.together;
+  const char* why = nullptr;
+  if (merged.program && saves < price_of(plan) / least_share) {
+    why = "all such sets save less than a part in two hundred of the plan";
+  } else if (merged.program) {
     Plan other = joined_plan(merged.program, machine, options, prices);
     if (price_of(other) < price_of(plan)) {
       plan = std::move(other);
       plan.program = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth)));
     } else {
-      for (Alternative& a : merged.sets)
-        if (a.rule.empty()) a.rule = "the plan with it costs no less in sum";
+      why = "the plan with it costs no less in sum";
     }
   }
+  for (Alternative& a : merged.sets)
+    if (why && a.rule.empty()) a.rule = why;
   plan.merged = std::move(merged.sets);
   plan.search.priced = prices.known.size();
   return plan;
