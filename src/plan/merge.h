@@ -9,7 +9,6 @@ namespace tilewright {
 
 struct Merged {
   std::vector<Siblings> worth;
-  std::shared_ptr<const Program> program;   // with those as one, but without the bytes of their weights; null: none is worth it
   std::vector<Alternative> sets;            // all, with their prices; rule empty: they are worth it
 };
 Merged merge_siblings(const Program&, const Machine&, const PlanOptions&);

@@ -159,10 +159,12 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
   for (const Alternative& a : merged.sets)
     if (a.rule.empty()) saves += a.apart - a.together;
   const char* why = nullptr;
-  if (merged.program && saves < price_of(plan) / least_share) {
+  if (!merged.worth.empty() && saves < price_of(plan) / least_share) {
     why = "all such sets save less than a part in two hundred of the plan";
-  } else if (merged.program) {
-    Plan other = joined_plan(merged.program, machine, options, prices);
+  } else if (!merged.worth.empty()) {
+    // Its weights get their bytes once it is chosen.
+    auto beside = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth, false)));
+    Plan other = joined_plan(std::move(beside), machine, options, prices);
     if (price_of(other) < price_of(plan)) {
       plan = std::move(other);
       plan.program = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth)));
