@@ -16,6 +16,9 @@ struct Excerpt {
 };
 Excerpt excerpt_of(const Program&, const Region&);
 
+// Of a set of statements that need not be a region, with what of it others read: of two with equal signatures both are regions, equal
+// ones, or none is, where no path leaves the sets and comes back.
+std::string signature(const Program&, const std::vector<StatementId>&, const Readers&, const std::vector<std::vector<int>>* orders = nullptr);
 // orders: how the tensors lie, where that matters too: the order of the dims of each.
 std::string signature(const Program&, const Region&, const std::vector<std::vector<int>>* orders = nullptr);
 

@@ -42,6 +42,15 @@ struct Writer {
       for (int d : (*orders)[static_cast<std::size_t>(t)]) write(d);
   }
 
+  void statement(const Statement& s) {
+    tensor(s.out);
+    for (const Index& x : s.at) index(x);
+    for (const Size& e : s.axes) write(e);
+    write(static_cast<std::int64_t>(s.reducer));
+    for (AxisId a : s.reduced) write(a);
+    scalar(s.body), scalar(s.guard);
+  }
+
   void index(const Index& i) {
     for (const Index::Term& t : i.terms) {
       write(t.coefficient);
@@ -92,6 +101,21 @@ struct Writer {
 
 } // namespace
 
+std::string signature(const Program& p, const std::vector<StatementId>& set, const Readers& readers,
+                      const std::vector<std::vector<int>>* orders) {
+  Writer w{p, orders, {}, {}, {}};
+  for (StatementId id : set) {
+    const Statement& s = *p.statement(id);
+    const auto& list = readers[static_cast<std::size_t>(s.out)];
+    const bool stored = p.is_result(s.out) || std::any_of(list.begin(), list.end(), [&](StatementId reader) {
+                          return std::find(set.begin(), set.end(), reader) == set.end();
+                        });
+    w.out += stored ? "\nstored " : "\n";
+    w.statement(s);
+  }
+  return std::move(w.out);
+}
+
 std::string signature(const Program& p, const Region& r, const std::vector<std::vector<int>>* orders) {
   Writer w{p, orders, {}, {}, {}};
   const Boundary b = boundary(p, r);
@@ -99,13 +123,8 @@ std::string signature(const Program& p, const Region& r, const std::vector<std::
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = *p.statement(r.statements[i]);
     w.out += std::count(b.outputs.begin(), b.outputs.end(), s.out) ? "\nstored " : "\n";
-    w.tensor(s.out);
-    for (const Index& x : s.at) w.index(x);
-    for (const Size& e : s.axes) w.write(e);
     for (const Index& x : r.image[i]) w.index(x);
-    w.write(static_cast<std::int64_t>(s.reducer));
-    for (AxisId a : s.reduced) w.write(a);
-    w.scalar(s.body), w.scalar(s.guard);
+    w.statement(s);
   }
   return std::move(w.out);
 }

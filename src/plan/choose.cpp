@@ -77,9 +77,20 @@ struct Lattice {
     return legality(p, r, s, m).empty();
   }
 
+  // Tiles of every parallel axis and what stands inside them, if they are legal together, as they mostly are.
+  std::optional<std::vector<AxisStep>> all_at_once(const std::vector<AxisStep>& end) const {
+    std::vector<AxisStep> steps;
+    for (RegionAxis a : parallel())
+      if (std::none_of(end.begin(), end.end(), [&](const AxisStep& s) { return s.axis == a; }))
+        steps.push_back({AxisStep::How::tile, a, 1});
+    steps.insert(steps.end(), end.begin(), end.end());
+    return legal(steps) ? std::optional(std::move(steps)) : std::nullopt;
+  }
+
   // All the steps that are legal together, tiles before what runs inside them.
   std::optional<std::vector<AxisStep>> structure(const std::vector<AxisStep>& end) const {
     std::vector<AxisStep> steps;
+    if (auto all = all_at_once(end)) return all;
     if (!legal(end)) return std::nullopt;
     for (RegionAxis a : parallel()) {
       if (std::any_of(end.begin(), end.end(), [&](const AxisStep& s) { return s.axis == a; })) continue;
@@ -250,12 +261,18 @@ struct Lattice {
         if (steps[i].how == AxisStep::How::tile)
           tiles = checked_mul(tiles, ceil_div_i64(extent(steps[i].axis), size[i]));
       }
+      bool larger = true; // may be of use
       if (by_bytes())
-        point_by_bytes(model, paper ? &*paper : nullptr, footprint, steps, size, tiles, enough);
+        larger = point_by_bytes(model, paper ? &*paper : nullptr, footprint, steps, size, tiles, enough);
       else
         point_by_time(model, footprint, steps, size, tiles);
       more = false;
-      for (std::size_t i = at.size(); i-- > 0 && !more;) {
+      std::size_t end = at.size();
+      if (!larger) {
+        while (end > 0 && at[end - 1] == 0) --end;
+        if (end > 0) at[--end] = 0;
+      }
+      for (std::size_t i = end; i-- > 0 && !more;) {
         more = ++at[i] < lists[i].size();
         if (!more) at[i] = 0;
       }
@@ -289,25 +306,27 @@ struct Lattice {
     return std::nullopt;
   }
 
-  // Once some tiles may be taken, others count only if they cost less: what they do not fit need not be known.
-  void point_by_bytes(const Model& model, const PaperModel* paper, const Footprint& footprint,
+  // Once some tiles may be taken, others count only if they cost less: what they do not fit need not be known. False: tiles as large
+  // along every axis, or larger, are not worth a look either, since they hold no less and are no more.
+  bool point_by_bytes(const Model& model, const PaperModel* paper, const Footprint& footprint,
                       const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size, std::int64_t tiles,
                       std::int64_t enough) {
-    if (tiles > most_tiles_by_bytes) return;
+    if (tiles > most_tiles_by_bytes) return true;
     const bool found = best.price >= 0;
     const Footprint::Bytes tile = footprint.at(size);
     const bool fit = fits(tile, tiles, enough);
-    if (!fit && (found || tile.held > fallback_need)) return;
+    if (!fit && (found || tile.held > fallback_need)) return false;
     const std::int64_t paid = paper ? paper->bytes(size) : model.bytes(size);
-    if (found && paid > best.price) return;
+    if (found && paid > best.price) return true;
     if (!fit) {
       if (is_nearer(tile.held, paid)) refuse(tile.held, model.at(size), paid, steps, size, too_large(tile, tiles, enough));
-      return;
+      return true;
     }
     if (const std::string why = worth(apart ? model.multiply_adds(size) : 0, paid); why.empty())
       offer(model.at(size), paid, steps, size);
     else if (!found && is_nearer(0, paid))
       refuse(0, model.at(size), paid, steps, size, why);
+    return true;
   }
 
   std::int64_t cores() const { return m.target == Target::cpu ? o.threads : m.core.count; }

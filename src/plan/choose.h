@@ -33,7 +33,13 @@ Schedule choose_tiles(const Program&, const Region&, const Machine&, const PlanO
 // A price that joining is compared by: predicted time with the margin on it.
 std::int64_t asked(std::int64_t price, const PlanOptions&);
 
-// The schedule of a region for another of the same signature: values and leaves are that one's.
-Schedule rebound(const Program&, Schedule, const Region& from, const Region& to);
+// The statements of a region and the tensors that they name, in order; and the schedule of one region for another of the same
+// signature: values and leaves are that one's.
+struct Standing {
+  std::vector<StatementId> statements;
+  std::vector<TensorId> tensors;
+};
+Standing standing_of(const Program&, const std::vector<StatementId>&);
+Schedule rebound(Schedule, const Standing& from, const Standing& to);
 
 } // namespace tilewright

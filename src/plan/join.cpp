@@ -1,22 +1,23 @@
 #include "plan/join.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "law/excerpt.h"
 #include "law/cascades.h"
+#include "law/excerpt.h"
+#include "support/threads.h"
 
 namespace tilewright {
 
 namespace {
 
-constexpr std::size_t most_sets = 96;       // candidates that share their first group
-constexpr std::size_t most_states = 256;    // with equally many groups done
-constexpr std::size_t most_statements = 32; // of one kernel
+constexpr std::size_t most_sets = 96;    // candidates that share their first group
+constexpr std::size_t most_states = 256; // with equally many groups done
 
 using Set = std::vector<int>; // nodes, ascending
 
@@ -60,11 +61,11 @@ struct Joiner {
   const PlanOptions& o;
   const std::vector<DimOrder>& layouts;
   const Grouping& given;
+  Prices& prices;
   std::vector<Node> nodes;
   std::vector<Kernel> kernels;                    // every single group first, then what may be joined
   std::vector<std::vector<std::size_t>> with;     // kernels that hold a node
   std::vector<std::vector<Alternative>> rejected; // by the last node
-  std::map<std::string, std::pair<Choice, Region>> known; // by signature, and what they cost apart
   Search search;
   const Ends ends = ends_of(p);
 
@@ -174,31 +175,58 @@ struct Joiner {
     return list;
   }
 
-  Choice priced(const Region& r, const Apart* apart, const PlanOptions& asks) {
-    std::string key = signature(p, r, &layouts);
-    if (apart) key += fmt::format("\napart {} {} {}", apart->price, apart->multiply_adds, asks.margin);
-    const auto it = known.find(key);
-    if (it != known.end()) {
-      Choice same = it->second.first;
-      same.schedule = rebound(p, std::move(same.schedule), it->second.second, r);
-      return same;
-    }
-    ++search.priced;
-    Choice chosen = choose(p, r, m, asks, layouts, apart);
-    known.emplace(std::move(key), std::pair(chosen, r));
-    return chosen;
+  // ---- prices: those that are not known yet are found together, by as many threads as there are
+
+  struct Task {
+    Choice* choice;
+    Region region;
+    std::optional<Apart> apart;
+    const PlanOptions* asks;
+  };
+  std::vector<Task> tasks = {};
+
+  const Choice* priced(const std::string& key, const Region& r, std::optional<Apart> apart, const PlanOptions& asks) {
+    const auto [at, fresh] = prices.known.try_emplace(key);
+    if (fresh) ++search.priced, tasks.push_back({&at->second, r, apart, &asks}), prices.stands[&at->second] = standing_of(p, r.statements);
+    return &at->second;
+  }
+
+  void solve() {
+    std::atomic<std::size_t> next{0};
+    const auto work = [&](int) {
+      for (std::size_t n = next++; n < tasks.size(); n = next++) {
+        Task& t = tasks[n];
+        *t.choice = choose(p, t.region, m, *t.asks, layouts, t.apart ? &*t.apart : nullptr);
+      }
+    };
+    const int threads = m.target == Target::cpu ? std::min(o.threads, default_threads()) : default_threads();
+    if (threads > 1 && tasks.size() > 4)
+      Pool(std::min(threads, static_cast<int>(tasks.size() / 2))).run(work);
+    else
+      work(0);
+    tasks.clear();
+  }
+
+  // What was found for one region, for another of the same signature.
+  Choice here(const Choice& found, const std::vector<StatementId>& list) const {
+    Choice own = found;
+    own.schedule = rebound(std::move(own.schedule), prices.stands.at(&found), standing_of(p, list));
+    return own;
   }
 
   void price_singles() {
+    std::vector<const Choice*> choices(nodes.size(), nullptr);
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n].statements.empty()) continue;
+      auto r = unify(p, nodes[n].statements);
+      TW_ASSERT(static_cast<bool>(r));
+      fix_boundary(p, ends.readers, *r);
+      choices[n] = priced(signature(p, *r, &layouts), *r, std::nullopt, o);
+    }
+    solve();
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       Kernel k{{static_cast<int>(n)}, {}, -1, 0};
-      if (!nodes[n].statements.empty()) {
-        auto r = unify(p, nodes[n].statements);
-        TW_ASSERT(static_cast<bool>(r));
-        fix_boundary(p, ends.readers, *r);
-        k.choice = priced(*r, nullptr, o);
-        k.price = k.choice.price;
-      }
+      if (choices[n]) k.choice = here(*choices[n], nodes[n].statements), k.price = k.choice.price;
       kernels.push_back(std::move(k));
     }
   }
@@ -211,8 +239,21 @@ struct Joiner {
     return text;
   }
 
-  // Prices a set of groups, or says what speaks against it.
-  std::string consider(Kernel& k, const PlanOptions& asks) {
+  bool reported(const Kernel& k) const {
+    return k.nodes.size() == 2 || k.choice.price >= 0 || static_cast<int>(k.nodes.size()) > o.joined;
+  }
+
+  struct Candidate {
+    Kernel kernel;
+    const PlanOptions* asks;
+    std::string why;                // not, before any price
+    const Choice* choice = nullptr; // its price, once it is found
+  };
+  std::vector<Candidate> candidates = {};
+
+  // Asks for the price of a set of groups, or says what speaks against it.
+  std::string ask(Candidate& c) {
+    Kernel& k = c.kernel;
     if (const auto x = between(k.nodes)) {
       const auto& list = nodes[static_cast<std::size_t>(*x)].statements;
       return fmt::format("not convex: {} stands between",
@@ -224,14 +265,25 @@ struct Joiner {
       apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
     }
     k.apart = apart.price;
-    const auto r = joined_region(p, m, statements(k.nodes), &ends);
-    if (!r) return r.reason();
-    k.choice = priced(*r, &apart, asks);
-    return k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+    const std::vector<StatementId> list = statements(k.nodes);
+    std::string key = signature(p, list, ends.readers, &layouts);
+    for (StatementId id : list) key += ends.writers[static_cast<std::size_t>(p.statement(id)->out)] > 1 ? 'p' : ' ';
+    // Why is told of what is reported only.
+    if (!reported(k) && prices.none.count(key)) return "no region, as others like it";
+    const std::string priced_as =
+        fmt::format("{}\napart {} {} {}", key, apart.price, apart.multiply_adds, c.asks->margin);
+    if (const auto known = prices.known.find(priced_as); known != prices.known.end()) {
+      c.choice = &known->second;
+      return {};
+    }
+    const auto r = joined_region(p, m, list, &ends);
+    if (!r) return prices.none.insert(key), r.reason();
+    c.choice = priced(priced_as, *r, apart, *c.asks);
+    return {};
   }
 
-  // Groups that a cascade has statements of, where sums follow an extreme: what lies between those has a point for each pair of
-  // rows and elements.
+  // Groups that a cascade has statements of, where sums follow an extreme: what lies between those has a point for each
+  // pair of rows and elements.
   std::vector<Set> cascading() const {
     std::vector<Set> list;
     if (m.target != Target::cpu || o.objective != Objective::time) return list;
@@ -239,36 +291,50 @@ struct Joiner {
       if (!c.running) continue;
       Set set;
       for (std::size_t n = 0; n < nodes.size(); ++n)
-        if (std::any_of(c.statements.begin(), c.statements.end(),
-                        [&](StatementId id) { return std::count(nodes[n].statements.begin(), nodes[n].statements.end(), id) > 0; }))
+        if (std::any_of(c.statements.begin(), c.statements.end(), [&](StatementId id) {
+              return std::count(nodes[n].statements.begin(), nodes[n].statements.end(), id) > 0;
+            }))
           set.push_back(static_cast<int>(n));
       if (set.size() > 1) list.push_back(std::move(set));
     }
     return list;
   }
 
-  void price_candidate(Set set, const PlanOptions& asks) {
+  void add_candidate(Set set, const PlanOptions& asks) {
     ++search.candidates;
-    Kernel k{std::move(set), {}, -1, 0};
-    std::string why = consider(k, asks);
-    if (why.empty()) {
-      k.price = asked(k.choice.price, asks);
+    Candidate c{{std::move(set), {}, -1, 0}, &asks, {}};
+    c.why = ask(c);
+    candidates.push_back(std::move(c));
+  }
+
+  void conclude(Candidate& c) {
+    Kernel& k = c.kernel;
+    if (c.choice) {
+      k.choice = here(*c.choice, statements(k.nodes));
+      c.why = k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+    }
+    if (c.why.empty()) {
+      k.price = asked(k.choice.price, *c.asks);
       kernels.push_back(std::move(k));
-    } else if (k.nodes.size() == 2 || k.choice.price >= 0 || static_cast<int>(k.nodes.size()) > o.joined) {
+    } else if (reported(k)) {
       rejected[static_cast<std::size_t>(k.nodes.back())].push_back(
-          {names(k.nodes), k.choice.price, k.apart, std::move(why)});
+          {names(k.nodes), k.choice.price, k.apart, std::move(c.why)});
     }
   }
 
   void price_candidates() {
     rejected.resize(nodes.size());
     for (std::size_t n = 0; n < nodes.size(); ++n)
-      for (Set& set : sets_from(static_cast<int>(n))) price_candidate(std::move(set), o);
-    // A cascade may be predicted to take a quarter longer: what it makes between its reductions, often larger than all else, is never stored.
+      for (Set& set : sets_from(static_cast<int>(n))) add_candidate(std::move(set), o);
+    // A cascade must be predicted to be faster, by however little: what lies between its reductions, a point for each
+    // pair of rows and elements, is never stored, so beyond what the model sees it can only win.
     PlanOptions eager = o;
-    eager.margin = -0.25;
+    eager.margin = std::min(o.margin, 0.0);
     if (o.joined > 1)
-      for (Set& set : cascading()) price_candidate(std::move(set), eager);
+      for (Set& set : cascading()) add_candidate(std::move(set), eager);
+    solve();
+    for (Candidate& c : candidates) conclude(c);
+    candidates.clear();
     with.resize(nodes.size());
     for (std::size_t k = 0; k < kernels.size(); ++k)
       for (int n : kernels[k].nodes) with[static_cast<std::size_t>(n)].push_back(k);
@@ -408,35 +474,9 @@ struct Joiner {
 
 } // namespace
 
-Ends ends_of(const Program& p) {
-  Ends ends{readers_by_tensor(p), std::vector<int>(p.tensors.size(), 0)};
-  for (std::size_t n = 0; n < p.nodes.size(); ++n)
-    if (const Statement* s = p.statement(static_cast<StatementId>(n))) ++ends.writers[static_cast<std::size_t>(s->out)];
-  return ends;
-}
-
-Or<Region> joined_region(const Program& p, const Machine& m, const std::vector<StatementId>& set, const Ends* known) {
-  if (set.size() > most_statements)
-    return Refused{fmt::format("{} statements, at most {}", set.size(), most_statements)};
-  std::optional<Ends> found;
-  const Ends& ends = known ? *known : found.emplace(ends_of(p));
-  // One piece of a tensor is no tensor: what reads it needs the others, too.
-  std::set<TensorId> read;
-  for (StatementId id : set) for_each_access(*p.statement(id), [&](const Access& a) { read.insert(a.tensor); });
-  for (StatementId id : set)
-    if (const TensorId t = p.statement(id)->out; read.count(t) && ends.writers[static_cast<std::size_t>(t)] > 1)
-      return Refused{fmt::format("{} is made in pieces", p.tensor(t).name)};
-  auto r = unify(p, set);
-  if (!r) return r;
-  fix_boundary(p, ends.readers, *r);
-  const auto why = legality(p, *r, {}, m);
-  if (!why.empty()) return Refused{text(why.front())};
-  return r;
-}
-
 Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts,
-            const Grouping& given) {
-  return Joiner{p, m, o, layouts, given, {}, {}, {}, {}, {}, {}}.run();
+            const Grouping& given, Prices& prices) {
+  return Joiner{p, m, o, layouts, given, prices, {}, {}, {}, {}, {}}.run();
 }
 
 } // namespace tilewright

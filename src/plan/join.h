@@ -7,6 +7,9 @@
 // In a chain the states are its prefixes; beside a branch there are a few more. Steps that only reorder kernels are
 // left out, and where there are still too many states the cheapest are kept, which the report then says.
 #pragma once
+#include <map>
+#include <set>
+
 #include "plan/choose.h"
 
 namespace tilewright {
@@ -19,7 +22,13 @@ struct Joined {
   std::vector<std::vector<Alternative>> alternatives;
   Search search;
 };
-Joined join(const Program&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&, const Grouping&);
+// What was found out about regions, by signature: it holds in other programs too, for one machine and the same options.
+struct Prices {
+  std::map<std::string, Choice> known; // with what they cost apart
+  std::map<const Choice*, Standing> stands; // where each was found
+  std::set<std::string> none;          // sets that are no region
+};
+Joined join(const Program&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&, const Grouping&, Prices&);
 
 // Who reads each tensor, and how many statements write it: found once where many sets are asked about.
 struct Ends {

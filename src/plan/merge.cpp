@@ -4,7 +4,6 @@
 #include <map>
 
 #include "law/excerpt.h"
-#include "normal/passes.h"
 #include "plan/choose.h"
 
 namespace tilewright {
@@ -75,7 +74,6 @@ Merged merge_siblings(const Program& p, const Machine& m, const PlanOptions& o) 
       out.worth.push_back(all[n]);
     out.sets.push_back(std::move(a));
   }
-  if (!out.worth.empty()) out.program = std::make_shared<Program>(drop_unused(side_by_side(p, out.worth, false)));
   return out;
 }
 

@@ -126,19 +126,22 @@ Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine,
   PlanOptions apart = options;
   apart.joined = 1;
   auto layouts = choose_layouts(*program, machine.target == Target::cuda);
-  Joined joined = join(*program, machine, apart, layouts, grouping);
+  Prices prices;
+  Joined joined = join(*program, machine, apart, layouts, grouping, prices);
   Plan plan = assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
   return plan;
 }
 
 namespace {
 
-Plan joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
+Plan joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, Prices& prices) {
   const Grouping grouping = fold_maps(*program);
   auto layouts = choose_layouts(*program, machine.target == Target::cuda);
-  Joined joined = join(*program, machine, options, layouts, grouping);
+  Joined joined = join(*program, machine, options, layouts, grouping, prices);
   return assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
 }
+
+constexpr std::int64_t least_share = 200; // of a plan that others are worth looking for
 
 std::int64_t price_of(const Plan& plan) {
   std::int64_t sum = 0;
@@ -153,18 +156,29 @@ std::int64_t price_of(const Plan& plan) {
 Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
   if (!options.fuse) return plan_groups(program, machine, options, fold_maps(*program));
   Merged merged = merge_siblings(*program, machine, options);
-  Plan plan = joined_plan(program, machine, options);
-  if (merged.program) {
-    Plan other = joined_plan(merged.program, machine, options);
+  Prices prices;
+  Plan plan = joined_plan(program, machine, options, prices);
+  std::int64_t saves = 0;
+  for (const Alternative& a : merged.sets)
+    if (a.rule.empty()) saves += a.apart - a.together;
+  const char* why = nullptr;
+  if (!merged.worth.empty() && saves < price_of(plan) / least_share) {
+    why = "all such sets save less than a part in two hundred of the plan";
+  } else if (!merged.worth.empty()) {
+    // Its weights get their bytes once it is chosen.
+    auto beside = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth, false)));
+    Plan other = joined_plan(std::move(beside), machine, options, prices);
     if (price_of(other) < price_of(plan)) {
       plan = std::move(other);
       plan.program = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth)));
     } else {
-      for (Alternative& a : merged.sets)
-        if (a.rule.empty()) a.rule = "the plan with it costs no less in sum";
+      why = "the plan with it costs no less in sum";
     }
   }
+  for (Alternative& a : merged.sets)
+    if (why && a.rule.empty()) a.rule = why;
   plan.merged = std::move(merged.sets);
+  plan.search.priced = prices.known.size();
   return plan;
 }
 

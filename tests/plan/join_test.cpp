@@ -219,10 +219,31 @@ TEST(Join, ATensorThatASumReadsTooIsStoredOnce) {
   EXPECT_TRUE(stored == 0 ? kernels(plan) == "PQZ" : stored == 4 * 96 * 28 * 28) << kernels(plan) << " " << stored;
 }
 
+// Where there are too many sets some are left out, and the plan says so.
+TEST(Join, WhatIsNotExhaustiveSaysSo) {
+  const auto star = [](int readers) {
+    std::string text = "program star(c=4, f=8, y=6, x=6)\ninput X[c y x] : f32\nweight A[f c], B[f] : f32\n"
+                       "P[f y x] = sum[c] X[c y x] * A[f c]\n", outputs;
+    for (int n = 0; n < readers; ++n) {
+      text += fmt::format("R{0}[y x] = max[f] P[f y x] * {0}\n", n + 1);
+      outputs += fmt::format("{}R{}", n ? ", " : "", n + 1);
+    }
+    return text + "output " + outputs + "\n";
+  };
+  PlanOptions o = pairs();
+  o.joined = 4;
+  const Plan few = planned(star(3), toy(), o), many = planned(star(14), toy(), o);
+  EXPECT_TRUE(few.search.exact);
+  EXPECT_FALSE(many.search.exact);
+  std::size_t statements = 0;
+  for (const PlannedKernel& k : many.kernels) statements += k.region->statements.size();
+  EXPECT_EQ(statements, 15u);
+}
+
 // ---- dynamic programming against every partition
 
 // What any set of groups costs together, found once.
-struct Prices {
+struct Sets {
   const Program& p;
   const Machine& m;
   const PlanOptions& o;
@@ -299,11 +320,12 @@ struct Prices {
 void expect_best(const Program& p, const Machine& m, const PlanOptions& o, int& joined, int& programs) {
   const Grouping g = fold_maps(p);
   const auto layouts = choose_layouts(p);
-  Prices prices{p, m, o, g, layouts, {}, {}};
+  Sets prices{p, m, o, g, layouts, {}, {}};
   for (std::size_t n = 0; n < g.groups.size(); ++n)
     if (!g.groups[n].empty()) prices.groups.push_back(n);
   if (prices.groups.size() > 10) return;
-  const Joined j = join(p, m, o, layouts, g);
+  Prices memory;
+  const Joined j = join(p, m, o, layouts, g, memory);
   std::int64_t total = 0;
   for (std::size_t k = 0; k < j.choices.size(); ++k) {
     total += j.groups[k] > 1 ? asked(j.choices[k].price, o) : j.choices[k].price;
