@@ -185,7 +185,12 @@ void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
     for (RegionAxis a : granule_.rows) rows *= tile_of(a);
     used *= fill(rows, granule_.row);
   }
-  if (granule_.columns >= 0) used *= fill(tile_of(granule_.columns), granule_.column);
+  if (granule_.columns >= 0) {
+    // Over all tiles of the columns: what a ragged last one loses, too.
+    const std::int64_t all = region_[static_cast<std::size_t>(granule_.columns)], n = tile_of(granule_.columns);
+    const auto filled = [&](std::int64_t x) { return ceil_div_i64(x, granule_.column) * granule_.column; };
+    if (n > 0) used *= static_cast<double>(all) / static_cast<double>(std::max<std::int64_t>(1, all / n * filled(n) + filled(all % n)));
+  }
   double multiply_adds = 0;
   for (std::size_t i = 0; i < work_.size(); ++i) multiply_adds += static_cast<double>(c.done[i].multiply_adds) * work_[i].share;
   const double fma = 2.0 * multiply_adds / operations_of_core(machine_, UnitKind::fma, DType::f32) / used;

@@ -16,7 +16,7 @@ namespace tilewright {
 namespace {
 
 // Points of one lattice: the longest lists are thinned until it is no larger.
-constexpr std::int64_t most_points = 20000, most_points_by_time = 400;
+constexpr std::int64_t most_points = 20000, most_points_by_time = 400, most_points_of_walks = 160;
 constexpr std::int64_t most_tiles = 4096; // of a CPU's kernel: each is a call
 // Costs are sums over tiles: so many along an axis, and in all, are worth looking at.
 constexpr std::int64_t most_cuts = 1024, most_tiles_by_bytes = std::int64_t{1} << 18;
@@ -234,7 +234,8 @@ struct Lattice {
       if (s.how == AxisStep::How::tile) enough = std::min<std::int64_t>(cores(), checked_mul(enough, extent(s.axis)));
       if (lists.back().empty()) return;
     }
-    while (points > (by_bytes() ? most_points : most_points_by_time)) {
+    const bool walks = !steps.empty() && steps.back().how == AxisStep::How::walk;
+    while (points > (by_bytes() ? most_points : walks ? most_points_of_walks : most_points_by_time)) {
       auto& longest = *std::max_element(lists.begin(), lists.end(),
                                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
       points /= static_cast<std::int64_t>(longest.size());

@@ -46,6 +46,7 @@ struct Step {
   const float* const* residual;
   bool limits, scaled;
   float low, high, scale;
+  std::int64_t panels, panel; // whole ones, one after the other, of the same rows: all columns move on by nr
 };
 
 template <int rows, int whole, bool half, class B> struct Sums {
@@ -84,26 +85,24 @@ template <int rows, int whole, bool half, class B> struct Sums {
   }
 };
 
-template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kernel(const Step& s) {
+// One panel, whose columns begin `moved` behind those of the first.
+template <int rows, int whole, bool half, class B>
+TW_INLINE void sum_panel(const Step& s, const float* const* a, const B* panel, std::int64_t moved) {
   Sums<rows, whole, half, B> sums;
   const auto read = [](auto& x, const float* p, auto d) __attribute__((always_inline)) { x = hn::LoadU(d, p); };
   const auto add = [](auto& x, const float* p, auto d) __attribute__((always_inline)) {
     x = hn::Add(x, hn::LoadU(d, p));
   };
   const auto write = [](auto& x, float* p, auto d) __attribute__((always_inline)) { hn::StoreU(x, d, p); };
-  const auto end = [&](int r) __attribute__((always_inline)) { return s.end[r] + s.end_column; };
-
+  const auto end = [&](int r) __attribute__((always_inline)) { return s.end[r] + (s.end_column + moved); };
   if (s.begin)
     sums.template update<const float>(
-        [&](int r) __attribute__((always_inline)) { return s.begin[r] + s.begin_column; }, read);
+        [&](int r) __attribute__((always_inline)) { return s.begin[r] + (s.begin_column + moved); }, read);
   else if (s.bias)
     sums.template update<const float>(
-        [&](int) __attribute__((always_inline)) { return s.bias; }, read);
+        [&](int) __attribute__((always_inline)) { return s.bias + moved; }, read);
   else
     sums.clear();
-  const float* a[rows];
-  unroll<rows>(TW_UNROLLED(r) { a[r.value] = s.a[r.value]; });
-  const B* const panel = static_cast<const B*>(s.b);
   const B* b = panel;
   const std::int64_t b_k = s.b_k;
   if (s.k == 1 && s.tap && !s.b_tap)
@@ -120,7 +119,7 @@ template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kerne
           end, [&](auto& x, float*, auto d) __attribute__((always_inline)) { x = hn::Mul(x, hn::Set(d, s.scale)); });
     if (s.residual)
       sums.template update<const float>(
-          [&](int r) __attribute__((always_inline)) { return s.residual[r] + s.end_column; }, add);
+          [&](int r) __attribute__((always_inline)) { return s.residual[r] + (s.end_column + moved); }, add);
     if (s.limits)
       sums.template update<float>(
           end, [&](auto& x, float*, auto d) __attribute__((always_inline)) {
@@ -128,6 +127,13 @@ template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kerne
           });
   }
   sums.template update<float>(end, write);
+}
+
+template <int rows, int whole, bool half, class B> HWY_NOINLINE void micro_kernel(const Step& s) {
+  const float* a[rows];
+  unroll<rows>(TW_UNROLLED(r) { a[r.value] = s.a[r.value]; });
+  const B* panel = static_cast<const B*>(s.b);
+  for (std::int64_t i = 0; i < s.panels; ++i, panel += s.panel) sum_panel<rows, whole, half>(s, a, panel, i * nr);
 }
 
 // ---- the choice of the micro-kernel: by rows and by granules of columns. B in f16 or bf16 has only
@@ -181,8 +187,9 @@ struct RowTile {
 struct Panel {
   const void* b;
   std::int64_t column;
-  int columns, width; // width in granules
-  int slot;           // of the tile's sums
+  int columns, width;     // width in granules
+  int slot;               // of the tile's sums
+  std::int64_t count = 1; // panels like this one, which end in registers; columns are those of all
 };
 
 struct Range { // of the flattened (tap, k)
@@ -268,7 +275,8 @@ inline void load_tile(const Contract& c, RowTile& t, const Panel& p) {
 // A range of the sum of one tile and panel, from its beginning or from the tile's sums, to its end or to the tile's
 // sums.
 inline void sum_range(const Contract& c, const Quick& quick, RowTile& t, Step& s, const Panel& p, const Range& range) {
-  const bool direct = quick.possible && c.b_type == DType::f32 && p.columns == p.width * granule;
+  const bool direct = p.count > 1 || (quick.possible && c.b_type == DType::f32 && p.columns == p.width * granule);
+  s.panels = p.count;
   const std::int64_t spilled = p.slot * mr * nr;
   if (range.first && c.accumulate && !direct) load_tile(c, t, p);
   s.begin = !range.first ? t.spill : !c.accumulate ? nullptr : direct ? t.c : t.spill;
@@ -313,7 +321,9 @@ inline void contract_panels(const Contract& c) {
   const std::int64_t fitting = read >= cache ? 1 : read == 0 ? panels : cache / read;
   const std::int64_t group = staged ? least<std::int64_t>(fitting, staged_panels) : fitting;
   const std::int64_t tiles = (c.m + mr - 1) / mr;
+  const bool joins = quick.possible && !staged && c.b_type == DType::f32; // whole panels that one call goes through
   Step s;
+  s.panel = panel;
   RowTile t;
   s.low = quick.low;
   s.high = quick.high;
@@ -326,7 +336,18 @@ inline void contract_panels(const Contract& c) {
       for (std::int64_t from = 0; from == 0 || from < depth; from += range + (range == 0)) {
         const Range part = {from, least(range, depth - from), from == 0, from + range >= depth};
         if (staged) stage(c, t, s, part);
-        for (std::int64_t j = first; j < least(first + group, panels); ++j) {
+        std::int64_t j = first;
+        if (joins) {
+          const std::int64_t count = least(first + group, c.n / nr) - first;
+          if (count > 1) {
+            sum_range(c, quick, t, s,
+                      {static_cast<const float*>(c.b) + first * panel, first * nr, static_cast<int>(count * nr), widths,
+                       0, count},
+                      part);
+            j += count;
+          }
+        }
+        for (; j < least(first + group, panels); ++j) {
           const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr));
           const int width = c.b_type == DType::f32 ? (columns + granule - 1) / granule : widths;
           const void* b = static_cast<const char*>(c.b) + j * panel * b_bytes;

@@ -36,12 +36,6 @@ TW_INLINE V hard_sigmoid(V x, float a, float b) {
   return max_limit(hn::Zero(d), min_limit(hn::Set(d, 1.0f), line));
 }
 
-TW_INLINE V normal_share(V x) { // 0.5 (1 + erf(x / sqrt 2))
-  const D d;
-  const V half = hn::Set(d, 0.5f);
-  return hn::MulAdd(erf(hn::Mul(x, hn::Set(d, 0.707106781f))), half, half);
-}
-
 // The steps that are functions of one value.
 template <StepOp op> TW_INLINE V one_value([[maybe_unused]] const EpilogueStep& s, V x) {
   if constexpr (op == StepOp::exp) return exp(x);

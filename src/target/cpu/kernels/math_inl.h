@@ -25,6 +25,16 @@ TW_INLINE V power_of_two(VI n) { // -127 < n < 128
 
 constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits: n * ln2_high is exact
 
+// 2^n y for whole n, in two steps: down to subnormals, up to inf.
+TW_INLINE V times_power_of_two(V y, V n) {
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_scalef_ps(y.raw, n.raw)};
+#else
+  const VI whole = hn::ConvertTo(DI(), n), first = hn::ShiftRight<1>(whole);
+  return hn::Mul(hn::Mul(y, power_of_two(first)), power_of_two(hn::Sub(whole, first)));
+#endif
+}
+
 [[maybe_unused]] TW_INLINE V exp(V x) {
   const D d;
   x = min_limit(hn::Set(d, 89.0f), max_limit(hn::Set(d, -105.0f), x)); // beyond are infinity and zero
@@ -33,14 +43,8 @@ constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits:
   r = hn::NegMulAdd(n, hn::Set(d, ln2_low), r);
   const V q = polynomial(r, {0.5f, 0.166666657f, 0.041666463f, 0.00833357126f, 0.00139350968f, 0.00019739561f});
   const V y = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
-#if HWY_TARGET == HWY_AVX3
-  return V{_mm512_scalef_ps(y.raw, n.raw)};
-#else
-  const VI whole = hn::ConvertTo(DI(), n),
-           first = hn::ShiftRight<1>(whole); // in two steps: down to subnormals, up to inf
-  const V result = hn::Mul(hn::Mul(y, power_of_two(first)), power_of_two(hn::Sub(whole, first)));
-  return hn::IfThenElse(hn::IsNaN(x), x, result);
-#endif
+  const V result = times_power_of_two(y, n);
+  return HWY_TARGET == HWY_AVX3 ? result : hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
 [[maybe_unused]] TW_INLINE V log(V x) {
@@ -88,10 +92,24 @@ constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits:
   // Anchored where 1 - erf is largest: an error of q moves the result by 1 - erf times as much, so that only the first
   // terms have to be accurate. 1 - erf(4) is below half an ulp of 1.
   const V t = hn::Sub(min_limit(hn::Set(d, 4.0f), size), hn::Set(d, 0.9f));
-  const V q = polynomial(t, {-1.59409726f, -2.47163296f, -0.830032706f, -0.0456974246f, 0.0108885597f, -0.00196313066f,
-                             0.000189257829f});
+  const V q = polynomial(
+      t, {-1.59409726f, -2.47163296f, -0.830032706f, -0.0456974246f, 0.0108885597f, -0.00196313066f, 0.000189257829f});
   const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), exp(q)), x);
   return hn::IfThenElse(hn::Lt(size, hn::Set(d, 0.9f)), small, large);
+}
+
+// 0.5 (1 + erf(x / sqrt 2)), to 8e-8: the smaller of it and what is left to 1 is 2^p(|x|).
+[[maybe_unused]] TW_INLINE V normal_share(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  V p = polynomial(hn::Abs(x), {-1.0f, -1.15110576f, -0.459204912f, -0.0525050126f, 0.00707545178f, -0.000145856f,
+                                -0.000182553034f, 3.86218126e-05f, -2.77213189e-06f});
+  p = max_limit(hn::Set(d, -160.0f), p);
+  const V n = hn::Round(p), r = hn::Sub(p, n);
+  const V q =
+      polynomial(r, {0.693147182f, 0.240226477f, 0.0555033237f, 0.00961843692f, 0.00133988809f, 0.000153533721f});
+  const V less = times_power_of_two(hn::MulAdd(r, q, one), n);
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), less, hn::Sub(one, less));
 }
 
 // sin(x + quarter * pi/2)

@@ -104,20 +104,28 @@ template <int taps, int step> struct Slides {
 };
 
 // Outputs of a row are dealt out evenly over strips.
+template <int taps, int step, bool whole>
+void slide_channels(const Slide& s, const Quick& quick, const Slides<taps, step>& kernels, std::int64_t c) {
+  constexpr std::int64_t most = whole ? slide_strip : slide_strip / 2;
+  const std::int64_t strips = (s.x + most - 1) / most;
+  for (std::int64_t i = 0; i < strips; ++i) {
+    const std::int64_t x = i * s.x / strips, count = (i + 1) * s.x / strips - x, column = s.column + x * step;
+    const bool edge = column < 0 || column + (count - 1) * step + taps > s.columns;
+    const SlideDown* kernel = !whole ? kernels.part : edge ? kernels.edge : kernels.inner;
+    kernel[count - 1](s, quick, {x, c, s.c - c});
+  }
+}
+
+// Channels behind the last whole vector go in one that begins among those before, which are computed twice: whole
+// vectors are faster than parts. Not where the result may be what is added.
 template <int taps, int step> void slide_image(const Slide& s, const Quick& quick) {
   static constexpr Slides<taps, step> kernels;
-  by_vectors(
-      s.c, [&](std::int64_t c, auto whole) __attribute__((always_inline)) {
-        constexpr bool full = decltype(whole)::value;
-        constexpr std::int64_t most = full ? slide_strip : slide_strip / 2;
-        const std::int64_t strips = (s.x + most - 1) / most;
-        for (std::int64_t i = 0; i < strips; ++i) {
-          const std::int64_t x = i * s.x / strips, count = (i + 1) * s.x / strips - x, column = s.column + x * step;
-          const bool edge = column < 0 || column + (count - 1) * step + taps > s.columns;
-          const SlideDown* kernel = !full ? kernels.part : edge ? kernels.edge : kernels.inner;
-          kernel[count - 1](s, quick, {x, c, s.c - c});
-        }
-      });
+  std::int64_t c = 0;
+  for (; c + lanes <= s.c; c += lanes) slide_channels<taps, step, true>(s, quick, kernels, c);
+  if (c == s.c) return;
+  const bool twice = c > 0 && quick.possible && !quick.residual;
+  twice ? slide_channels<taps, step, true>(s, quick, kernels, s.c - lanes)
+        : slide_channels<taps, step, false>(s, quick, kernels, c);
 }
 
 template <int taps> void slide_by_step(const Slide& s, const Quick& quick) {
