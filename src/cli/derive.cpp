@@ -1,12 +1,15 @@
 // tilewright derive: from a program to streamed kernels, move by move, and what the models say of each; or which term
 // forbids it.
+#include <filesystem>
+#include <fstream>
+
 #include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/inputs.h"
 #include "expr/sizes.h"
-#include "report/derivation.h"
+#include "report/diagram.h"
 
 namespace tilewright {
 
@@ -28,11 +31,29 @@ Binding values_of_sizes(const Program& fixed) {
 
 } // namespace
 
+namespace {
+
+void draw(const DeriveArguments& a, const DerivationReport& r) {
+  std::error_code failed;
+  std::filesystem::create_directories(a.svg, failed);
+  for (const DrawnFile& f : diagrams(r)) {
+    const std::string path = (std::filesystem::path(a.svg) / f.name).string();
+    std::ofstream out(path, std::ios::binary);
+    out << f.drawing.svg(f.title) << std::flush;
+    if (!out)
+      throw Error(Code::file, path, "cannot be written", "--svg takes a folder that can be made or written into");
+    note(a, "drawn " + path);
+  }
+}
+
+} // namespace
+
 int derive_command(const DeriveArguments& a) {
   const Opened m = open_to_plan(a, false);
   const std::string machine = a.open.session.machine.empty() ? "h100" : a.open.session.machine;
   const DerivationReport r =
       derivation_report(a.model, m.program, free_program(a), values_of_sizes(m.program), machine_named(machine));
+  if (!a.svg.empty()) draw(a, r);
   if (a.json)
     write_result(derivation_json(r, 2) + "\n");
   else

@@ -164,8 +164,8 @@ std::string pipeline(const KernelPage& k) {
     out += fmt::format("    {}  {}\n", lane, line);
   }
   for (std::size_t i = 0; i < k.phases.size(); ++i)
-    out += fmt::format("    {} {} ({:.2f} clocks)\n", static_cast<char>('A' + i % 26), k.phases[i].what,
-                       k.phases[i].length);
+    out += fmt::format("    {} {}, on the {} pipe: {:.2f} clocks\n", static_cast<char>('A' + i % 26), k.phases[i].what,
+                       k.pipes[static_cast<std::size_t>(k.phases[i].pipe)], k.phases[i].length);
   for (std::size_t i = 0; i < k.pipes.size(); ++i)
     out += fmt::format("    {} pipe busy {:.0f}%\n", k.pipes[i], 100 * k.timeline.busy[i]);
   return out;
