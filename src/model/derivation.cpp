@@ -166,7 +166,7 @@ struct Joiner {
 
   // The best whole sizes of a structure; the chunk is short while tiles are chosen, and takes what room is left.
   Part sized(const Region& r, Schedule s) const {
-    Part part{r, std::move(s), name_of_last(r.statements), 0, ""};
+    Part part{r, std::move(s), name_of_last(r.statements), 0, "", 0};
     Schedule& order = part.schedule;
     const Divisors div = divisors(p, r, m, false);
     Lattice lattice;
@@ -202,8 +202,9 @@ struct Joiner {
     if (!best) {
       std::vector<std::int64_t> least;
       for (const auto& a : lattice.axes) least.push_back(std::min(a.extent, a.granule));
+      part.over = held(all(least));
       part.full =
-          fmt::format("{} holds {:.3g} times what a tile may hold, at its smallest tiles", part.name, held(all(least)));
+          fmt::format("{} holds {:.3g} times what a tile may hold, at its smallest tiles", part.name, part.over);
       for (std::size_t i = 0; i < tiles; ++i) order.steps[i].size = least[i];
       part.moved = lattice.moved(least);
       return part;
@@ -236,7 +237,8 @@ struct Joiner {
       if (!allowed(*r, s)) continue;
       Part part = sized(*r, s);
       const bool better = !found || (part.full.empty() != found->full.empty() ? part.full.empty()
-                                                                              : part.moved < found->moved * (1 - 1e-6));
+                                     : part.full.empty()                      ? part.moved < found->moved * (1 - 1e-6)
+                                                                              : part.over < found->over * (1 - 1e-6));
       if (better) found = std::move(part);
     }
     return found;
@@ -251,7 +253,7 @@ struct Joiner {
       if (std::any_of(c.statements.begin(), c.statements.end(), [&](StatementId id) { return taken.count(id) > 0; }))
         continue;
       auto part = best(c.statements);
-      if (!part || !part->full.empty()) continue; // also where smaller tiles make it move more: the page says how much
+      if (!part) continue; // also where tiles become small or do not fit: that is told
       taken.insert(c.statements.begin(), c.statements.end());
       parts.push_back(std::move(*part));
     }
@@ -459,7 +461,7 @@ double difference(const Values& a, const Values& b, const std::vector<TensorId>&
 std::optional<Part> again(const Part& part, const Program& p) {
   auto r = unify(p, part.region.statements);
   if (!r || r->names != part.region.names) return std::nullopt;
-  Part out{*r, part.schedule, part.name, 0, ""};
+  Part out{*r, part.schedule, part.name, 0, "", 0};
   for (AxisStep& s : out.schedule.steps)
     s.size = s.how == AxisStep::How::stream ? 2 : ceil_div_i64(r->axes[static_cast<std::size_t>(s.axis)].constant(), 2);
   return out;

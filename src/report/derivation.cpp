@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "expr/text.h"
-#include "law/cascades.h"
 #include "report/table.h"
 
 namespace tilewright {
@@ -16,7 +15,10 @@ DerivationReport derivation_report(std::string model, const Program& fixed, cons
   DerivationReport out{std::move(model), m, derive(fixed, m), {}, {}, {}};
   out.checks = check(free, small_sizes(free, sizes), out.derivation);
   const Program& formed = *out.derivation.last().program;
-  for (const Cascade& c : cascades(formed)) out.streams.push_back(*derive_stream(formed, c.region, c.axis));
+  for (const Part& part : out.derivation.last().parts)
+    if (const int loop = followed_loop(formed, part.region, part.schedule); loop >= 0)
+      out.streams.push_back(
+          *derive_stream(formed, part.region, part.schedule.steps[static_cast<std::size_t>(loop)].axis));
   for (const Part& part : out.derivation.last().parts) out.kernels.push_back(page_of(formed, part, m));
   return out;
 }
