@@ -39,6 +39,15 @@ void price_work(KernelPage& page, const Program& p, const Machine& m) {
         roofline(*page.bytes, page.flow.flops, page.flow.point, levels.back().memory, 1 / levels.back().weight, rate);
 }
 
+void price_clusters(KernelPage& page, const Machine& m) {
+  const auto levels = storages(m, 1, Weight::seconds);
+  if (!page.bytes || levels.empty()) return;
+  std::vector<Exchange> sizes;
+  for (const ClusterSize& c : m.clusters)
+    if (c.multicast > 0) sizes.push_back({c.size, c.multicast});
+  page.cluster = best_cluster(*page.bytes, page.flow.point, levels.back().memory, 1 / levels.back().weight, sizes);
+}
+
 // Row work is laid out as the tensor unit makes it, so that nothing is exchanged; rows are those of its instruction.
 Setup setup_of(const Program& p, const Part& part, const Machine& m) {
   Setup s;
@@ -72,6 +81,7 @@ KernelPage page_of(const Program& p, const Part& part, const Machine& m) {
                   0,
                   0,
                   {},
+                  {},
                   setup,
                   configuration(p, part.region, part.schedule, early, nest, m, setup),
                   budget(p, part.region, part.schedule, early, nest, m, setup),
@@ -85,6 +95,7 @@ KernelPage page_of(const Program& p, const Part& part, const Machine& m) {
       if (beta > 0 && (page.beta == 0 || beta < page.beta)) page.beta = beta;
   price_levels(page, m);
   price_work(page, p, m);
+  price_clusters(page, m);
   page.phases = phases_of(page.budget, &page.pipes);
   page.lanes = std::clamp(page.configuration.groups, 1, 3);
   if (!page.phases.empty() && m.target == Target::cuda) page.timeline = pipelined(page.phases, page.lanes, 1, 16);

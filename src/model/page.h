@@ -26,6 +26,7 @@ struct KernelPage {
   Divisors divisors;
   std::vector<LevelLine> levels;
   double compute_seconds = 0, compute_joules = 0;
+  ClusterChoice cluster;           // of blocks that exchange what they load, where that is faster than loading it
   std::optional<Roofline> roofline; // from the innermost cache into scratch; at what a tile may hold
   Setup setup;
   Configuration configuration;

@@ -83,6 +83,9 @@ std::string levels(const KernelPage& k) {
     rows.push_back({"operations", "", number_text(k.flow.flops.at(k.flow.point)), time_text(k.compute_seconds),
                     energy_text(k.compute_joules)});
   std::string out = table(rows, "lrrrr", "  ");
+  if (k.cluster.children > 1)
+    out += fmt::format("  clusters of {} blocks that exchange what they load save {} of the transfers into scratch\n",
+                       k.cluster.children, time_text(k.cluster.saving));
   if (!k.levels.empty() && !k.levels[0].smooth) out += "  moved: at the chosen tiles, for every level\n";
   return out;
 }

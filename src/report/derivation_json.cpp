@@ -137,6 +137,7 @@ Json kernel_json(const KernelPage& k, const Machine& m) {
               {"columns", columns},
               {"divisors", divisors}};
   if (!k.part.full.empty()) out["does_not_fit"] = k.part.full;
+  if (k.cluster.children > 1) out["cluster"] = {{"blocks", k.cluster.children}, {"seconds_saved", k.cluster.saving}};
   if (k.roofline) out["roofline"] = roofline_json(*k.roofline);
   if (k.live && k.live->condition)
     out["turns"] = {{"alive", k.live->alive},
