@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fails if a file under src/ includes a folder that stands after its own in the pipeline.
 cd "$(dirname "$0")/../src" || exit 2
-order="support expr onnx normal law machine schedule cost sparse plan loop check target runtime report cli"
+order="support expr onnx normal law machine schedule cost sparse plan loop check model target runtime report cli"
 bad=0
 for folder in $order; do
   later=$(echo " $order " | sed "s/.* $folder //")

@@ -155,8 +155,10 @@ struct Parser {
                     "plan for a shipped machine (h200, ...), a file, or cpu");
     add_plan(*sub, explain);
     sub->add_option("--kernel", explain.kernel, "number or part of a name; default: all");
-    sub = command("derive", "Derive how reductions run together along one axis: state, init, step, finish, merge");
+    sub = command("derive", "Derive streamed kernels move by move: streams, closed forms, thresholds, pseudo-code, hardware");
     add_common(*sub, derive, typed);
+    sub->add_option("--machine", derive.open.session.machine, "for a shipped machine, a file, or cpu; default: h100");
+    sub->add_option("--svg", derive.svg, "draw each move and each kernel into this folder");
     sub = command("emit", "Print the source of each kernel for a GPU");
     add_common(*sub, emit, typed);
     sub->add_option("--target", emit.target, "what language: cuda")->check(CLI::IsMember({"cuda"}))->capture_default_str();

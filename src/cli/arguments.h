@@ -41,7 +41,9 @@ struct ExplainArguments : Common {
   std::string kernel; // number or part of a name; empty: all
 };
 
-struct DeriveArguments : Common {};
+struct DeriveArguments : Common {
+  std::string svg; // folder for the diagrams; empty: none
+};
 struct EmitArguments : Common {
   std::string target = "cuda", arch; // arch: of the machine, where --machine names none
   std::string kernel;                // number or part of a name; empty: all

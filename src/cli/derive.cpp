@@ -1,46 +1,63 @@
-// tilewright derive: how the reductions of a program follow each other in one loop, or which term forbids it.
+// tilewright derive: from a program to streamed kernels, move by move, and what the models say of each; or which term
+// forbids it.
+#include <filesystem>
+#include <fstream>
+
 #include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/inputs.h"
-#include "expr/text.h"
-#include "law/cascades.h"
-#include "law/stream_forms.h"
-#include "normal/normal.h"
-#include "report/json.h"
+#include "expr/sizes.h"
+#include "report/diagram.h"
 
 namespace tilewright {
 
 namespace {
 
-std::string statements_of(const Program& p) {
-  std::string text;
-  for (const auto& node : p.nodes)
-    if (const auto* s = std::get_if<Statement>(&node)) text += "  " + print(p, *s) + "\n";
-    else text += "  opaque " + std::get<Opaque>(node).op + "\n";
-  return text;
+// The program before its sizes were fixed, and their values.
+Program free_program(const Common& c) {
+  OpenOptions o = c.open;
+  o.open_weights = false;
+  return load_program(c.model, o);
+}
+
+Binding values_of_sizes(const Program& fixed) {
+  Binding out;
+  for (const SizeDecl& s : fixed.sizes)
+    if (s.value && s.value->is_constant()) out[s.name] = s.value->constant();
+  return out;
+}
+
+} // namespace
+
+namespace {
+
+void draw(const DeriveArguments& a, const DerivationReport& r) {
+  std::error_code failed;
+  std::filesystem::create_directories(a.svg, failed);
+  for (const DrawnFile& f : diagrams(r)) {
+    const std::string path = (std::filesystem::path(a.svg) / f.name).string();
+    std::ofstream out(path, std::ios::binary);
+    out << f.drawing.svg(f.title) << std::flush;
+    if (!out)
+      throw Error(Code::file, path, "cannot be written", "--svg takes a folder that can be made or written into");
+    note(a, "drawn " + path);
+  }
 }
 
 } // namespace
 
 int derive_command(const DeriveArguments& a) {
-  const Opened m = open_to_plan(a);
-  const Program normal = normalise(fix_sizes(m.program, m.options.sizes), m.options.without);
-  std::vector<StreamRefusal> refusals;
-  const Program formed = stream_forms(normal, &refusals);
-  std::vector<Stream> streams;
-  for (const Cascade& c : cascades(formed)) streams.push_back(*derive_stream(formed, c.region, c.axis));
-  if (a.json) {
-    write_result(streams_json(formed, streams, refusals, 2) + "\n");
-    return 0;
-  }
-  std::string text = fmt::format("the program, in normal form\n{}", statements_of(normal));
-  if (!same(normal, formed)) text += fmt::format("\nfactors of statistics taken out of the sums\n{}", statements_of(formed));
-  for (const Stream& s : streams) text += "\n" + print(s);
-  for (const StreamRefusal& r : refusals) text += fmt::format("\nno stream for {} over {}: {}\n", r.tensor, r.axis, r.reason);
-  if (streams.empty() && refusals.empty()) text += "\nno reduction reads a statistic over its own elements: every stream is plain\n";
-  write_result(text);
+  const Opened m = open_to_plan(a, false);
+  const std::string machine = a.open.session.machine.empty() ? "h100" : a.open.session.machine;
+  const DerivationReport r =
+      derivation_report(a.model, m.program, free_program(a), values_of_sizes(m.program), machine_named(machine));
+  if (!a.svg.empty()) draw(a, r);
+  if (a.json)
+    write_result(derivation_json(r, 2) + "\n");
+  else
+    write_result(text(r));
   suggest(a, fmt::format("tilewright plan {}", a.model));
   return 0;
 }

@@ -82,13 +82,15 @@ bool is_batch(const Program& p, const std::string& size) {
 }
 
 // Every free size gets a value. planning: what nobody gave is 1024, within its range.
-void bind_rest(const Common& c, const Program& p, Binding& sizes, bool planning) {
+// batches: a batch is then 1; else like any other size.
+void bind_rest(const Common& c, const Program& p, Binding& sizes, bool planning, bool batches = true) {
   constexpr std::int64_t planning_value = 1024;
   std::vector<std::string> unknown;
   for (const SizeDecl& s : p.sizes) {
     if (!is_free(s) || s.value || sizes.count(s.name)) continue;
-    if (is_batch(p, s.name) || planning) {
-      sizes[s.name] = std::clamp(is_batch(p, s.name) ? 1 : planning_value, s.range.low, s.range.high);
+    const bool one = batches && is_batch(p, s.name);
+    if (one || planning) {
+      sizes[s.name] = std::clamp(one ? 1 : planning_value, s.range.low, s.range.high);
       note(c, fmt::format("size {} is free: {} is taken (--size {}=N for another)", s.name, sizes[s.name], s.name));
     } else {
       unknown.push_back(s.name);
@@ -142,7 +144,7 @@ std::map<std::string, Array> weights_for(const Program& fixed, const std::vector
 
 } // namespace
 
-Opened open_to_plan(const Common& c) {
+Opened open_to_plan(const Common& c, bool batches) {
   const auto start = std::chrono::steady_clock::now();
   Opened out;
   OpenOptions o = c.open;
@@ -152,7 +154,7 @@ Opened open_to_plan(const Common& c) {
   std::erase_if(sizes, [&](const auto& s) { // an import has bound its own
     return std::none_of(p.sizes.begin(), p.sizes.end(), [&](const SizeDecl& d) { return d.name == s.first; });
   });
-  bind_rest(c, p, sizes, true);
+  bind_rest(c, p, sizes, true, batches);
   out.program = fix_sizes(p, sizes);
   bind_constants(out.program, weights_for(out.program, unbound_weights(out.program)));
   out.options = c.open.session;

@@ -20,8 +20,8 @@ struct Opened {
 };
 Opened open_model(const Common&, const InputArguments&);
 
-// For plan and explain: no inputs, and free sizes that nobody gave take the value to plan for.
-Opened open_to_plan(const Common&);
+// For plan and explain: no inputs, and free sizes that nobody gave take the value to plan for; without `batches` a batch too.
+Opened open_to_plan(const Common&, bool batches = true);
 
 std::vector<Strided> strided(const std::vector<Array>&);
 std::vector<Array> make_outputs(const Program&);

@@ -25,6 +25,7 @@ struct Part { // a kernel
   std::string name;  // of what it ends in
   double moved = 0;  // bytes, at those sizes
   std::string full;  // why no sizes fit, where none do
+  double over = 0;   // and how many times what a tile may hold the smallest hold
 };
 
 struct Move {

@@ -97,8 +97,7 @@ std::vector<Phase> phases_of(const Budget& b, std::vector<std::string>* pipes) {
     for (auto it = rows.begin(); it != rows.end(); ++it)
       if (slowest == rows.end() || it->second > slowest->second) slowest = it;
     if (slowest != rows.end() && slowest->second > 0) {
-      const std::string name(name_of(slowest->first));
-      out.push_back({"rows on " + name, pipe_of(name), slowest->second});
+      out.push_back({"rows", pipe_of(std::string(name_of(slowest->first))), slowest->second});
     }
     rows.clear();
   };

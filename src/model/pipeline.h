@@ -1,7 +1,7 @@
 // Warpgroups that take turns at the pipes of a multiprocessor: who does what when, how long a turn takes in the steady
 // state, and how long each pipe waits.
 //
-//   phases of a turn: S on the tensor pipe 2, softmax on the special unit 4.06, O on the tensor pipe 4, O rescaled 0.5
+//   phases of a turn: S on the tensor pipe 2, rows on the special unit 4.06, O on the tensor pipe 4, O rescaled 0.5
 //   three lanes       t = max(2 + 4, 4.06) = 6 a turn and row: the tensor pipe never waits
 //   one lane that issues the next turn's first phase early   t = max(2, 4.06) + 4
 //

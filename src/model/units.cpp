@@ -32,6 +32,27 @@ std::vector<RegionAxis> over_region(const Region& r, int statement, const std::v
   return out;
 }
 
+bool reduced_somewhere(const Program& p, const Region& r, RegionAxis a) {
+  for (std::size_t i = 0; i < r.statements.size(); ++i)
+    for (AxisId x : p.statement(r.statements[i])->reduced)
+      if (plain_axis(r.image[i][static_cast<std::size_t>(x)]) == a) return true;
+  return false;
+}
+
+// Either operand may be the rows. They are what is not summed later; of two such, the side of the operand that the
+// region makes.
+bool turned(const Program& p, const Region& r, const Contraction& c, const Placed& at) {
+  auto summed = [&](const std::vector<RegionAxis>& axes) {
+    return std::any_of(axes.begin(), axes.end(), [&](RegionAxis a) { return reduced_somewhere(p, r, a); });
+  };
+  auto made = [&](const Access* a) {
+    return std::any_of(r.statements.begin(), r.statements.end(),
+                       [&](StatementId id) { return p.statement(id)->out == a->tensor; });
+  };
+  const bool m = summed(at.m), n = summed(at.n);
+  return m != n ? m : made(c.b) && !made(c.a);
+}
+
 } // namespace
 
 std::optional<Placed> placed(const Program& p, const Region& r, int statement, const Machine& m) {
@@ -44,12 +65,14 @@ std::optional<Placed> placed(const Program& p, const Region& r, int statement, c
   for (UnitKind kind : {UnitKind::tensor, UnitKind::dot, UnitKind::fma})
     for (UnitId id : units_of(m, kind)) {
       if (m.units[static_cast<std::size_t>(id)].rounds_operands || !rate_for(m, id, type)) continue;
-      return Placed{id,
-                    type,
-                    over_region(r, statement, c->m),
-                    over_region(r, statement, c->n),
-                    over_region(r, statement, c->k),
-                    over_region(r, statement, c->batch)};
+      Placed at{id,
+                type,
+                over_region(r, statement, c->m),
+                over_region(r, statement, c->n),
+                over_region(r, statement, c->k),
+                over_region(r, statement, c->batch)};
+      if (turned(p, r, *c, at)) std::swap(at.m, at.n);
+      return at;
     }
   return std::nullopt;
 }

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 import numpy as np
@@ -587,10 +588,11 @@ class PlanFile(Case):
 
 
 class Derive(Case):
-    def derived(self, example):
+    def derived(self, example, *sizes):
         path = ROOT / "examples" / f"{example}.tw"
-        text = self.expect(0, "derive", path, message="next: tilewright plan").stdout
-        return text, json.loads(self.expect(0, "derive", path, "--json").stdout)
+        sizes = [word for size in sizes for word in ("--size", size)]
+        text = self.expect(0, "derive", path, *sizes, message="next: tilewright plan").stdout
+        return text, json.loads(self.expect(0, "derive", path, *sizes, "--json").stdout)
 
     def test_derive_prints_state_init_step_finish_and_merge(self):
         text, found = self.derived("attention")
@@ -612,6 +614,45 @@ class Derive(Case):
     def test_derive_names_the_term_that_blocks(self):
         bad = self.file("bad.tw", "program p(q=4, x=8)\ninput S[q x] : f32\nm[q] = max[x] S[q x]\nO[q] = sum[x] tanh(S[q x] - m[q])\noutput O\n")
         self.assertIn("tanh(S[q x] - m[q]) applies tanh to an element and a statistic together", self.expect(0, "derive", bad).stdout)
+
+    def test_derive_tells_moves_and_models(self):
+        text, found = self.derived("attention", "h=8", "d=128")
+        for part in ("moves:", "tile h, q:", "best tiles for a memory", "beta = 1", "bound by", "pseudo-code", "multiples, with their causes",
+                     "warpgroups that fit", "clocks a row and turn", "tiles of rows and chunk"):
+            self.assertIn(part, text)
+        self.assertEqual([m["name"] for m in found["moves"]], ["start", "factors", "one kernel", "stream x", "tile h, q"])
+        self.assertTrue(all(m["difference"] < 1e-9 for m in found["moves"]))
+        self.assertEqual(found["machine"], "h100")
+        (kernel,) = found["kernels"]
+        self.assertEqual(kernel["closed_form"][0]["terms"][1]["beta"], 1)
+
+    def test_derive_for_another_machine(self):
+        path = ROOT / "examples" / "matmul.tw"
+        self.assertIn("on generic-avx2", self.expect(0, "derive", path, "--machine", "generic-avx2").stdout)
+        self.expect(2, "derive", path, "--machine", "nowhere", message=["E0302", "nowhere"])
+
+    def test_derive_draws(self):
+        folder = self.folder / "pictures"
+        self.expect(0, "derive", ROOT / "examples" / "attention.tw", "--size", "d=128", "--svg", folder, message="drawn")
+        files = sorted(f.name for f in folder.iterdir())
+        self.assertEqual(files, ["1-start.svg", "2-factors.svg", "3-one-kernel.svg", "4-stream-x.svg", "5-tile-h-q.svg", "pipeline-O.svg"])
+        for f in folder.iterdir():
+            self.assertTrue(xml.etree.ElementTree.parse(f).getroot().tag.endswith("svg"))
+        blocked = self.file("a file", "")
+        self.expect(2, "derive", ROOT / "examples" / "attention.tw", "--svg", blocked, message=["E0201", "cannot be written"])
+
+    def test_bad_programs_are_told_with_their_place(self):
+        for text, where, what in (
+            ("program p(q)\ninput X[q] : f32\nY[q] = Z[q]\noutput Y\n", "3:8", "Z"),
+            ("program p(q, x=4)\ninput X[q x] : f32\nY[q] = sum[x] X[q]\noutput Y\n", "3:15", "X"),
+            ("program p(q=4)\ninput X[q] : f32\nY[q] = X[q + 1]\noutput Y\n", "3:8", "X"),
+            ("program p(q=4)\ninput X[q] : f99\noutput X\n", "2:14", "f99"),
+            ("program p(q=4)\ninput X[q] : f32\nY[q] = sum[q X[q]\noutput Y\n", "3:", "]"),
+        ):
+            bad = self.file("bad.tw", text)
+            done = self.expect(2, "derive", bad, message=[f"bad.tw:{where}", what])
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(done.stderr.count("error "), 1, done.stderr)
 
 
 PAIR = """program pair(c=24, f=96, y=28, x=28, i=3, j=3)

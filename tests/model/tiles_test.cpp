@@ -32,7 +32,7 @@ TEST(Tiles, ContainTheHandTuned) {
                                          x.type, x.causal ? " where index(x) <= index(q)" : "",
                                          std::string(x.type) == "f8e4m3" ? "f16" : x.type);
     const Case c = case_of(text, {{"q", 64}}, {{"x", 64}}, {{"q", 8192}, {"x", 8192}, {"d", x.head}});
-    const auto list = tile_choices(c.p, {c.r, c.s, "O", 0, ""}, h100);
+    const auto list = tile_choices(c.p, {c.r, c.s, "O", 0, "", 0}, h100);
     ASSERT_TRUE(list) << list.reason();
     std::string best;
     bool found = false;
@@ -52,9 +52,9 @@ TEST(Tiles, ContainTheHandTuned) {
 
 TEST(Tiles, FitTheMachine) {
   const Case c = case_of(attention, {{"q", 64}}, {{"x", 64}}, {{"q", 8192}, {"x", 8192}, {"d", 128}});
-  const auto wide = tile_choices(c.p, {c.r, c.s, "O", 0, ""}, machine_named("h100"));
+  const auto wide = tile_choices(c.p, {c.r, c.s, "O", 0, "", 0}, machine_named("h100"));
   EXPECT_FALSE(wide); // f32 has no tensor unit that does not round
-  EXPECT_FALSE(tile_choices(c.p, {c.r, c.s, "O", 0, ""}, machine_named("generic-avx2")));
+  EXPECT_FALSE(tile_choices(c.p, {c.r, c.s, "O", 0, "", 0}, machine_named("generic-avx2")));
 }
 
 } // namespace
