@@ -38,7 +38,8 @@ class CpuBackend : public Backend {
 public:
   CpuBackend(Program& own, const Plan& plan, const MemoryPlan& memory)
       : plan_(plan), memory_(memory), pool_(plan.options.threads) {
-    // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made here.
+    // A weight that was packed gives up its bytes: its pages if it lies in a mapped file, its memory if it was made
+    // here.
     executable_ = cpu::compile(plan_, [&](TensorId t) {
       release_pages(own.tensor(t).data);
       own.tensor(t).data = {};
