@@ -77,7 +77,8 @@ std::vector<std::int64_t> shape_of(const tw_tensor& t, const std::string& where)
 // The caller's array as ours. Strides are bounded, so that no address computed from them can wrap around.
 Strided strided_of(const tw_tensor& t, const std::string& where, bool output) {
   Strided s{dtype_of(t, where), shape_of(t, where), {}, static_cast<std::byte*>(t.data)};
-  if (t.device != TW_CPU && t.device != TW_CUDA) misuse(where, fmt::format("is on device {}, which is not known", t.device));
+  if (t.device != TW_CPU && t.device != TW_CUDA)
+    misuse(where, fmt::format("is on device {}, which is not known", t.device));
   if (t.device == TW_CUDA && t.device_id < 0) misuse(where, fmt::format("is on GPU {}", t.device_id));
   if (t.device == TW_CUDA) s.gpu = t.device_id;
   std::int64_t reach = 1;

@@ -80,7 +80,8 @@ std::string run_json(const RunResult& r) { return line(of_run(r)); }
 std::string plan_result_json(const std::string& plan, double import_seconds, const Timing& timing) {
   Json json = Json::parse(plan), passes = Json::object();
   for (const PassTime& pass : timing.passes) passes[pass.name] = pass.seconds;
-  json["seconds"] = {{"import", import_seconds}, {"normalise", timing.normalise}, {"passes", passes}, {"plan", timing.plan}};
+  json["seconds"] = {
+      {"import", import_seconds}, {"normalise", timing.normalise}, {"passes", passes}, {"plan", timing.plan}};
   return line(json);
 }
 

@@ -65,10 +65,11 @@ std::string result_text(const Opened& m, const RunResult& r) {
   const Percentiles& l = r.latency;
   text += fmt::format("time    {} median of {} runs (min {}, p90 {}); {} kernels, {}\n", time_text(l.median), l.runs,
                       time_text(l.min), time_text(l.p90), r.kernels,
-                      r.on_gpu.runs > 0 ? "copies of inputs and outputs included" : fmt::format("{} threads, {}", r.threads, r.isa));
+                      r.on_gpu.runs > 0 ? "copies of inputs and outputs included"
+                                        : fmt::format("{} threads, {}", r.threads, r.isa));
   if (r.on_gpu.runs > 0)
-    text += fmt::format("gpu     {} median of {} runs (min {}, p90 {}) on the GPU alone\n", time_text(r.on_gpu.median), r.on_gpu.runs,
-                        time_text(r.on_gpu.min), time_text(r.on_gpu.p90));
+    text += fmt::format("gpu     {} median of {} runs (min {}, p90 {}) on the GPU alone\n", time_text(r.on_gpu.median),
+                        r.on_gpu.runs, time_text(r.on_gpu.min), time_text(r.on_gpu.p90));
   return text;
 }
 
@@ -84,7 +85,8 @@ int run_command(const RunArguments& a) {
                       time_text(session.timing().pack)));
   for (const std::string& n : session.notes()) note(a, n);
   if (session.gpu() >= 0)
-    note(a, fmt::format("GPU reached in {}, kernels printed and compiled in {}", time_text(session.timing().device), time_text(session.timing().compile)));
+    note(a, fmt::format("GPU reached in {}, kernels printed and compiled in {}", time_text(session.timing().device),
+                        time_text(session.timing().compile)));
   if (!a.output.empty()) make_folder(a.output);
   std::vector<Array> out = make_outputs(session.program());
   std::vector<std::vector<std::int64_t>> dims;
@@ -99,8 +101,9 @@ int run_command(const RunArguments& a) {
               {}};
   {
     Progress line(a, "running");
-    r.latency = latency_of(measure(session, m.inputs, out, a.warmup < 0 ? 1 : a.warmup,
-                                   a.iterations < 0 ? 10 : a.iterations, a.iterations < 0 ? most_seconds : 0, nullptr, &dims));
+    r.latency =
+        latency_of(measure(session, m.inputs, out, a.warmup < 0 ? 1 : a.warmup, a.iterations < 0 ? 10 : a.iterations,
+                           a.iterations < 0 ? most_seconds : 0, nullptr, &dims));
   }
   cut(out, dims);
   if (session.gpu() >= 0) r.on_gpu = latency_of(session.device_seconds(r.latency.runs));

@@ -1,6 +1,8 @@
-// Where the tensors between kernels lie, by liveness over the plan's order: two that are never alive together may share a place.
+// Where the tensors between kernels lie, by liveness over the plan's order: two that are never alive together may share
+// a place.
 //
-//   a -> [kernel 0] -> b -> [kernel 1] -> c -> [kernel 2] -> out        b at 0, c behind it; of four in a row, the third lies where b lay
+//   a -> [kernel 0] -> b -> [kernel 1] -> c -> [kernel 2] -> out        b at 0, c behind it; of four in a row, the
+//   third lies where b lay
 #pragma once
 #include "plan/plan.h"
 
@@ -17,4 +19,4 @@ MemoryPlan plan_memory(const Plan&, std::int64_t granule = 64, const std::vector
 // A place of its own for every tensor that the memory plan keeps at all.
 MemoryPlan apart(MemoryPlan, const Program&, std::int64_t granule = 64);
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -15,6 +15,7 @@ std::unique_ptr<Backend> cuda_backend(std::unique_ptr<cuda::Device>, Program& ow
 Machine machine_for(const cuda::Facts&, std::string& note);
 
 // The dims of results whose rows a count tells; `count` reads it.
-std::vector<std::vector<std::int64_t>> counted_dims(const Program&, const std::vector<Strided>& out, const std::function<std::int64_t(TensorId)>& count);
+std::vector<std::vector<std::int64_t>> counted_dims(const Program&, const std::vector<Strided>& out,
+                                                    const std::function<std::int64_t(TensorId)>& count);
 
-}  // namespace tilewright
+} // namespace tilewright

@@ -74,7 +74,8 @@ public:
     gpu_->use();
     Array raw = Array::make(tensor.dtype, dims_of(tensor)), a = Array::make(tensor.dtype, dims_of(tensor));
     gpu_->download(raw.data, executor_.address(t), raw.bytes());
-    copy_elements(dense(a), {tensor.dtype, a.dims, dense_strides(a.dims, plan_.layouts[static_cast<std::size_t>(t)]), raw.data});
+    copy_elements(dense(a),
+                  {tensor.dtype, a.dims, dense_strides(a.dims, plan_.layouts[static_cast<std::size_t>(t)]), raw.data});
     return a;
   }
 
@@ -91,11 +92,14 @@ private:
   bool usable(const Strided& s, TensorId t) const {
     if (s.gpu < 0) return false;
     if (s.gpu != gpu_->ordinal())
-      throw Error(Code::input, plan_.program->tensor(t).name, fmt::format("the array is on GPU {}, the session on GPU {}", s.gpu, gpu_->ordinal()), "move one of them");
+      throw Error(Code::input, plan_.program->tensor(t).name,
+                  fmt::format("the array is on GPU {}, the session on GPU {}", s.gpu, gpu_->ordinal()),
+                  "move one of them");
     Strided aligned = s;
     aligned.data = nullptr;
     if (!is_dense(aligned))
-      throw Error(Code::input, plan_.program->tensor(t).name, "an array on the GPU must be dense and row-major", "make it contiguous");
+      throw Error(Code::input, plan_.program->tensor(t).name, "an array on the GPU must be dense and row-major",
+                  "make it contiguous");
     return address_of(s) % alignment == 0;
   }
 
@@ -153,14 +157,18 @@ int number_of(const std::string& arch) { return std::atoi(arch.c_str() + std::mi
 std::vector<std::string> words_of(const std::string& name) {
   std::vector<std::string> words(1);
   for (char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c))) words.back() += c;
-    else if (!words.back().empty()) words.emplace_back();
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      words.back() += c;
+    else if (!words.back().empty())
+      words.emplace_back();
   }
   return words;
 }
 std::string product_of(const std::string& title) {
   const auto words = words_of(title.substr(0, title.find(',')));
-  const auto numbered = std::find_if(words.begin(), words.end(), [](const std::string& w) { return w.find_first_of("0123456789") != std::string::npos; });
+  const auto numbered = std::find_if(words.begin(), words.end(), [](const std::string& w) {
+    return w.find_first_of("0123456789") != std::string::npos;
+  });
   return numbered != words.end() ? *numbered : words.back();
 }
 bool has_word(const std::string& name, const std::string& word) {
@@ -168,7 +176,9 @@ bool has_word(const std::string& name, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-bool own_only(const std::string& arch) { return arch.ends_with('a'); } // has instructions that no other architecture has
+bool own_only(const std::string& arch) {
+  return arch.ends_with('a');
+} // has instructions that no other architecture has
 
 } // namespace
 
@@ -196,11 +206,14 @@ Machine machine_for(const cuda::Facts& gpu, std::string& note) {
     if (m.target != Target::cuda) continue;
     if (m.arch == gpu.arch && has_word(gpu.name, product_of(m.title))) return m;
     if (m.arch != gpu.arch && (own_only(m.arch) || number_of(m.arch) > number_of(gpu.arch))) continue;
-    const auto rank = [&](const Machine& x) { return std::pair(-std::abs(x.core.count - gpu.cores), number_of(x.arch)); };
+    const auto rank = [&](const Machine& x) {
+      return std::pair(-std::abs(x.core.count - gpu.cores), number_of(x.arch));
+    };
     if (!best || rank(m) > rank(*best)) best = std::move(m);
   }
   if (!best)
-    throw Error(Code::device, gpu.name, fmt::format("no machine file is for a GPU as old as this one ({})", gpu.arch), "run with --device cpu");
+    throw Error(Code::device, gpu.name, fmt::format("no machine file is for a GPU as old as this one ({})", gpu.arch),
+                "run with --device cpu");
   note = fmt::format("no machine file is for {} ({}); planned as for {}", gpu.name, gpu.arch, best->title);
   return std::move(*best);
 }

@@ -55,7 +55,8 @@ void parse_option(OpenOptions& o, const std::string& key, const std::string& val
   } else if (key == "without") {
     o.session.without = parse_list(value);
   } else if (key == "fuse") {
-    if (value != "on" && value != "off") throw Error(Code::option, key, fmt::format("is '{}', must be on or off", value));
+    if (value != "on" && value != "off")
+      throw Error(Code::option, key, fmt::format("is '{}', must be on or off", value));
     o.session.fuse = value == "on";
   } else if (key.starts_with("sparse.")) {
     static_cast<void>(parse_sparse(key.substr(7), value));
@@ -206,7 +207,8 @@ Program load_program(const std::string& path, const OpenOptions& o) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) {
     Program p = from_onnx(onnx::read_model(path), o);
-    for (const Tensor& t : p.tensors) release_mapping(t.data); // the reader has seen all of the file, but nobody needs it yet
+    for (const Tensor& t : p.tensors)
+      release_mapping(t.data); // the reader has seen all of the file, but nobody needs it yet
     return p;
   }
   return from_onnx(onnx::read_model(file.bytes, {}, file.owner), o); // a pipe is read once

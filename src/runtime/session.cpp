@@ -81,8 +81,8 @@ void require_bytes(const Program& p) {
   }
 }
 
-// Kernels read whole elements, but in a model's file weights lie anywhere: those are copied, until they are packed. So are small
-// ones, since a page of a file brings its neighbours with it.
+// Kernels read whole elements, but in a model's file weights lie anywhere: those are copied, until they are packed. So
+// are small ones, since a page of a file brings its neighbours with it.
 void copy_weights(Program& p) {
   constexpr std::size_t small = 1 << 16;
   std::set<const void*> files;
@@ -113,7 +113,8 @@ namespace {
 // What a plan file is made for holds where the caller asks for nothing else; a caller who does is told.
 SessionOptions with_file(SessionOptions o, const PlanFile& file) {
   if (o.threads > 0 && o.threads != file.threads)
-    throw Error(Code::option, file.path, fmt::format("is a plan for {} threads, {} are asked for", file.threads, o.threads));
+    throw Error(Code::option, file.path,
+                fmt::format("is a plan for {} threads, {} are asked for", file.threads, o.threads));
   if (!o.isa.empty() && o.isa != file.isa)
     throw Error(Code::option, file.path, fmt::format("is a plan for {}, {} is asked for", file.isa, o.isa));
   const auto isa_of = [&] {
@@ -124,7 +125,8 @@ SessionOptions with_file(SessionOptions o, const PlanFile& file) {
     }
   };
   if (!kernels::available(isa_of()))
-    throw Error(Code::device, file.path, fmt::format("is a plan for {}, which this CPU does not have", file.isa), "plan again here");
+    throw Error(Code::device, file.path, fmt::format("is a plan for {}, which this CPU does not have", file.isa),
+                "plan again here");
   o.threads = file.threads;
   o.isa = file.isa;
   return o;
@@ -139,7 +141,7 @@ Plan plan_as_in(const Program& program, const SessionOptions& o, Timing* timing)
   return plan;
 }
 
-}  // namespace
+} // namespace
 
 Plan plan_program(const Program& program, const SessionOptions& o, Timing* timing) {
   if (!o.plan.empty()) return plan_as_in(program, o, timing);
@@ -175,7 +177,9 @@ SessionOptions for_gpu(SessionOptions o, const cuda::Device& gpu, std::vector<st
 
 void require_target(const Plan& plan, bool on_gpu) {
   if ((plan.machine.target == Target::cuda) == on_gpu) return;
-  throw Error(Code::device, plan.machine.name, on_gpu ? "is no GPU" : "a plan for this machine cannot be run here", on_gpu ? "name a GPU's machine, or leave --machine out" : "leave --machine out, or run with --device cuda");
+  throw Error(Code::device, plan.machine.name, on_gpu ? "is no GPU" : "a plan for this machine cannot be run here",
+              on_gpu ? "name a GPU's machine, or leave --machine out"
+                     : "leave --machine out, or run with --device cuda");
 }
 
 // What was printed and compiled is what the plan says from now on.
@@ -185,14 +189,17 @@ void follow_build(Plan& plan, const cuda::Built& built, std::vector<std::string>
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     PlannedKernel& kernel = plan.kernels[k];
     const cuda::BuiltKernel& b = built.kernels[k];
-    if (!b.why.empty() && kernel.region) kernel.refusals.push_back((b.code ? "plainer schedule: " : "on the CPU: ") + b.why);
+    if (!b.why.empty() && kernel.region)
+      kernel.refusals.push_back((b.code ? "plainer schedule: " : "on the CPU: ") + b.why);
     if (!b.code && left++ == 0) first = fmt::format("{}: {}", kernel.name, b.why);
     if (!b.code || !kernel.region) continue;
     kernel.schedule = b.schedule;
     kernel.cost = cost(*plan.program, *kernel.region, kernel.schedule, plan.machine);
     if (b.predicted > 0) kernel.cost.seconds = b.predicted;
   }
-  if (left > 0) notes.push_back(fmt::format("{} of {} kernels run on the CPU, with copies around them ({})", left, plan.kernels.size(), first));
+  if (left > 0)
+    notes.push_back(
+        fmt::format("{} of {} kernels run on the CPU, with copies around them ({})", left, plan.kernels.size(), first));
   if (!built.warning.empty()) notes.push_back(built.warning);
 }
 
@@ -240,10 +247,13 @@ void Session::check(const Strided& s, TensorId t, const char* what) const {
                 "give arrays of that shape, or fix other sizes when the model is opened");
   TW_ASSERT(s.strides.size() == s.dims.size());
   if (!s.data && count(want) > 0) throw Error(Code::input, tensor.name, fmt::format("{} has no data", what));
-  if (s.gpu >= 0 && gpu() < 0) throw Error(Code::input, tensor.name, fmt::format("{} is on GPU {}, the session on the CPU", what, s.gpu), "move the array, or open the model with device cuda");
+  if (s.gpu >= 0 && gpu() < 0)
+    throw Error(Code::input, tensor.name, fmt::format("{} is on GPU {}, the session on the CPU", what, s.gpu),
+                "move the array, or open the model with device cuda");
 }
 
-std::vector<std::vector<std::int64_t>> Session::run(const std::vector<Strided>& in, const std::vector<Strided>& out, const RunOptions& o) {
+std::vector<std::vector<std::int64_t>> Session::run(const std::vector<Strided>& in, const std::vector<Strided>& out,
+                                                    const RunOptions& o) {
   const Program& p = program();
   if (in.size() != p.inputs.size())
     throw Error(Code::input, "", fmt::format("{} inputs are given, {} are wanted", in.size(), p.inputs.size()));
@@ -260,7 +270,8 @@ std::vector<double> Session::device_seconds(int runs) {
   return backend_->device_seconds(runs);
 }
 
-std::vector<std::vector<std::int64_t>> counted_dims(const Program& p, const std::vector<Strided>& out, const std::function<std::int64_t(TensorId)>& count) {
+std::vector<std::vector<std::int64_t>> counted_dims(const Program& p, const std::vector<Strided>& out,
+                                                    const std::function<std::int64_t(TensorId)>& count) {
   std::vector<std::vector<std::int64_t>> dims;
   for (std::size_t i = 0; i < out.size(); ++i) dims.push_back(result_dims(p, p.outputs[i], out[i].dims, count));
   return dims;

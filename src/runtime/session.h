@@ -3,8 +3,8 @@
 //   Session s(parse(text, "mlp.tw"), {.threads = 2});
 //   s.run(inputs, outputs);         // arrays of the caller, in the order of s.program().inputs and .outputs
 //
-// On a GPU (device "cuda" or "cuda:1") the plan is for the machine that the GPU is, kernels are compiled for it, weights lie on it.
-// Arrays may be in the memory of either.
+// On a GPU (device "cuda" or "cuda:1") the plan is for the machine that the GPU is, kernels are compiled for it,
+// weights lie on it. Arrays may be in the memory of either.
 #pragma once
 #include <map>
 #include <mutex>
@@ -18,12 +18,12 @@ namespace tilewright {
 
 struct SessionOptions {
   std::string device = "cpu"; // or "cuda", "cuda:N"
-  int threads = 0;     // 0: physical cores
-  std::string isa;     // empty: the best that this CPU has
-  std::string machine; // name or path of the machine to plan for; empty: this CPU
+  int threads = 0;            // 0: physical cores
+  std::string isa;            // empty: the best that this CPU has
+  std::string machine;        // name or path of the machine to plan for; empty: this CPU
   Binding sizes;
   std::vector<std::string> without; // passes of normal/ to leave out, by name
-  std::string plan;                 // a plan file to follow (runtime/plan_file.h); threads and isa that are not given are the file's
+  std::string plan; // a plan file to follow (runtime/plan_file.h); threads and isa that are not given are the file's
   Objective objective = Objective::time; // what kernels and tiles are chosen by
   bool fuse = true;                      // kernels of several reductions, where they pay
   PlanRules rules = {};
@@ -33,10 +33,10 @@ struct SessionOptions {
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 
-struct Timing { // seconds
+struct Timing {                             // seconds
   double normalise = 0, plan = 0, pack = 0; // pack: for a GPU, what is left of making it ready
   double device = 0, compile = 0;           // of a GPU: to reach it; schedules, sources and machine code
-  std::vector<PassTime> passes; // of normalise
+  std::vector<PassTime> passes;             // of normalise
 };
 
 // "cpu": -1; "cuda": 0; "cuda:N": N. Error(option) at `option` for anything else.
@@ -57,10 +57,11 @@ std::vector<std::int64_t> dims_of(const Tensor&); // of a tensor whose sizes are
 
 // What a run may be told beside its arrays.
 struct RunOptions {
-  std::vector<double>* kernel_seconds = nullptr;  // filled with one a kernel
+  std::vector<double>* kernel_seconds = nullptr; // filled with one a kernel
   const std::atomic<bool>* cancelled = nullptr;
-  // Of a GPU's driver: the run comes behind what is in that stream, and what the caller puts there later behind the run. Where all
-  // arrays are on the GPU, the call then returns before it has run. Without one the call returns when all is done.
+  // Of a GPU's driver: the run comes behind what is in that stream, and what the caller puts there later behind the
+  // run. Where all arrays are on the GPU, the call then returns before it has run. Without one the call returns when
+  // all is done.
   void* stream = nullptr;
 };
 
@@ -92,12 +93,13 @@ public:
   int gpu() const { return backend_->gpu(); } // which; -1: the CPU
 
   // Error(input) where an array is not what the program declares. Arrays may share memory with each other; what is read
-  // is what was there before the call. Returns the dims of each output's results: smaller than the array's where they are
-  // counted (expr/results.h); the rest of the array then holds nothing that means anything.
+  // is what was there before the call. Returns the dims of each output's results: smaller than the array's where they
+  // are counted (expr/results.h); the rest of the array then holds nothing that means anything.
   std::vector<std::vector<std::int64_t>> run(const std::vector<Strided>& in, const std::vector<Strided>& out,
                                              const RunOptions& = {});
 
-  // Of a GPU, after a run: seconds of each of so many runs without copies of inputs and outputs, by the GPU's own clock.
+  // Of a GPU, after a run: seconds of each of so many runs without copies of inputs and outputs, by the GPU's own
+  // clock.
   std::vector<double> device_seconds(int runs);
 
   // With `keep`: the value after the last run of a tensor between kernels, row-major; none for one inside a kernel.

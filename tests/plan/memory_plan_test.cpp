@@ -34,7 +34,8 @@ void expect_untouched(const Plan& plan, const MemoryPlan& memory) {
       for (std::int64_t i = 0; at >= 0 && i < bytes_of_tensor(p, t); ++i) f(owner[static_cast<std::size_t>(at + i)]);
     };
     for (TensorId t : b.outputs) each(t, [&](TensorId& o) { o = t; });
-    for (TensorId t : b.inputs) each(t, [&](TensorId o) { ASSERT_EQ(o, t) << p.tensor(t).name << " was overwritten before " << k.name; });
+    for (TensorId t : b.inputs)
+      each(t, [&](TensorId o) { ASSERT_EQ(o, t) << p.tensor(t).name << " was overwritten before " << k.name; });
   }
 }
 
@@ -53,12 +54,12 @@ TEST(MemoryPlan, WhatIsReadIsStillThere) {
         for (std::int64_t at : m->offset) EXPECT_TRUE(at < 0 || at % granule == 0);
         expect_untouched(plan, *m);
       }
-      shared += together.bytes < alone.bytes, kept += alone.bytes > 0;
+      shared += together.bytes<alone.bytes, kept += alone.bytes> 0;
     }
   }
   EXPECT_GT(kept, 20u);
   EXPECT_GT(shared, 10u);
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright

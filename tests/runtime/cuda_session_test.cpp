@@ -1,5 +1,6 @@
-// Sessions on a GPU as far as they can be seen without one: a driver whose kernels do nothing (tests/target/cuda/fake_driver.cpp)
-// writes down what it is asked. Results are right where no kernel of the GPU is needed: that is what steps on the CPU are tested by.
+// Sessions on a GPU as far as they can be seen without one: a driver whose kernels do nothing
+// (tests/target/cuda/fake_driver.cpp) writes down what it is asked. Results are right where no kernel of the GPU is
+// needed: that is what steps on the CPU are tested by.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +47,9 @@ protected:
     ::setenv("TILEWRIGHT_CUDA", TILEWRIGHT_FAKE_CUDA, 1);
     ::setenv("TILEWRIGHT_CACHE_DIR", (folder_ / "cache").c_str(), 1);
     ::setenv("FAKE_CUDA_LOG", (folder_ / "log").c_str(), 1);
-    for (const char* name : {"FAKE_CUDA_FAIL", "FAKE_CUDA_NAME", "FAKE_CUDA_DEVICES", "TILEWRIGHT_JIT", "TILEWRIGHT_CUDA_SYNC"}) ::unsetenv(name);
+    for (const char* name :
+         {"FAKE_CUDA_FAIL", "FAKE_CUDA_NAME", "FAKE_CUDA_DEVICES", "TILEWRIGHT_JIT", "TILEWRIGHT_CUDA_SYNC"})
+      ::unsetenv(name);
     register_reference("doubled_for_test", [](std::span<const Array> in, std::span<Array> out) {
       for (std::int64_t i = 0; i < in[0].count(); ++i) out[0].as<float>()[i] = 2 * in[0].as<float>()[i];
     });
@@ -109,7 +112,7 @@ TEST_F(CudaSession, LaunchesFirstAndThenRecordsAGraph) {
     s.run({dense(a)}, {dense(d)});
     const std::string first = log();
     EXPECT_EQ(count(first, "launch "), 2u) << first;
-    EXPECT_EQ(count(first, " early"), 1u) << first;    // behind a copy nothing starts early
+    EXPECT_EQ(count(first, " early"), 1u) << first; // behind a copy nothing starts early
     s.run({dense(a)}, {dense(d)});
     const std::string second = log();
     EXPECT_EQ(count(second, "record "), 2u) << second;
@@ -136,10 +139,11 @@ TEST_F(CudaSession, ArraysOnTheGpuAreUsedWhereTheyLie) {
   log();
   for (int i = 0; i < 3; ++i) s.run({in}, {out}, {nullptr, nullptr, &stream});
   const std::string text = log();
-  EXPECT_EQ(count(text, "wait\n"), 6u) << text;        // for the caller's stream, and it for us
+  EXPECT_EQ(count(text, "wait\n"), 6u) << text; // for the caller's stream, and it for us
   EXPECT_EQ(count(text, "copy"), 0u) << text;
   EXPECT_EQ(count(text, "graph\n"), 2u) << text;
-  // Elsewhere: a graph of its own. Not aligned to 16 bytes: through memory of ours. The same array in and out: a copy behind.
+  // Elsewhere: a graph of its own. Not aligned to 16 bytes: through memory of ours. The same array in and out: a copy
+  // behind.
   const Array other = Array::make(DType::f32, {41, 24});
   Strided moved = dense(other);
   moved.dims[0] = 40, moved.gpu = 0, moved.data += 4;
@@ -180,10 +184,11 @@ TEST_F(CudaSession, FailuresTellWhatFailed) {
   EXPECT_NE(refusal([&] { Session(program(chain), on_gpu()); }).find("E0602"), std::string::npos);
   ::setenv("FAKE_CUDA_FAIL", "cuLaunchKernelEx:700:2", 1);
   const std::string launch = refusal([&] { Session(program(chain), on_gpu()).run({dense(a)}, {dense(d)}); });
-  for (const char* part : {"E0601 kernel 1 'D'", "tile", "blocks of", "an illegal memory access", "CUDA error 700"}) EXPECT_NE(launch.find(part), std::string::npos) << launch;
+  for (const char* part : {"E0601 kernel 1 'D'", "tile", "blocks of", "an illegal memory access", "CUDA error 700"})
+    EXPECT_NE(launch.find(part), std::string::npos) << launch;
   ::unsetenv("FAKE_CUDA_FAIL");
   Session s(program(chain), on_gpu());
-  ::setenv("FAKE_CUDA_FAIL", "cuStreamSynchronize:700:2", 1);      // the first is the input's copy
+  ::setenv("FAKE_CUDA_FAIL", "cuStreamSynchronize:700:2", 1); // the first is the input's copy
   const std::string later = refusal([&] { s.run({dense(a)}, {dense(d)}); });
   EXPECT_NE(later.find("TILEWRIGHT_CUDA_SYNC=1"), std::string::npos) << later;
   ::setenv("TILEWRIGHT_CUDA_SYNC", "1", 1);
@@ -203,7 +208,7 @@ TEST_F(CudaSession, KernelsAreKeptOnDisk) {
   ASSERT_EQ(files.size(), 2u);
   ::setenv("TILEWRIGHT_JIT", "off", 1);
   EXPECT_EQ(refusal([&] { Session(program(chain), on_gpu()); }), "");
-  std::filesystem::resize_file(files[0], std::filesystem::file_size(files[0]) - 1);      // what is damaged is not there
+  std::filesystem::resize_file(files[0], std::filesystem::file_size(files[0]) - 1); // what is damaged is not there
   EXPECT_NE(refusal([&] { Session(program(chain), on_gpu()); }).find("TILEWRIGHT_JIT=off"), std::string::npos);
   ::unsetenv("TILEWRIGHT_JIT");
   EXPECT_EQ(refusal([&] { Session(program(chain), on_gpu()); }), "");
@@ -216,7 +221,8 @@ TEST_F(CudaSession, KernelsAreKeptOnDisk) {
 
 // An index tensor's element out of range is told by a word of its kernel, which the driver of the tests may set.
 TEST_F(CudaSession, IndicesAreLookedAt) {
-  const char* text = "program g(n=6, v=10, c=4)\ninput T[v c] : f32\ninput I[n] : i64\nY[n c] : f32 = T[I[n], c] + 1\noutput Y\n";
+  const char* text =
+      "program g(n=6, v=10, c=4)\ninput T[v c] : f32\ninput I[n] : i64\nY[n c] : f32 = T[I[n], c] + 1\noutput Y\n";
   Session s(program(text), on_gpu());
   const Array t = filled({10, 4}), i = Array::make(DType::i64, {6}), y = Array::make(DType::f32, {6, 4});
   s.run({dense(t), dense(i)}, {dense(y)});
@@ -231,7 +237,10 @@ TEST_F(CudaSession, IndicesAreLookedAt) {
 TEST_F(CudaSession, WeightsLieAsThePlanSays) {
   SessionOptions o = on_gpu();
   o.machine = "h200";
-  Program p = fix_sizes(parse("program w(n=3, a=4, b=5, c=6)\ninput X[n a] : f32\nweight W[a b c] : f32\nY[n b c] = sum[a] X[n a] * W[a b c]\noutput Y\n", "w.tw"), {});
+  Program p = fix_sizes(parse("program w(n=3, a=4, b=5, c=6)\ninput X[n a] : f32\nweight W[a b c] : f32\nY[n b c] = "
+                              "sum[a] X[n a] * W[a b c]\noutput Y\n",
+                              "w.tw"),
+                        {});
   Array w = Array::make(DType::f32, {4, 5, 6});
   for (std::int64_t i = 0; i < w.count(); ++i) w.as<float>()[i] = static_cast<float>(i);
   bind_constants(p, {{"W", w}});
@@ -246,7 +255,7 @@ TEST_F(CudaSession, WeightsLieAsThePlanSays) {
     const cuda::Executor e(gpu, plan, built, plan_memory(plan, 256), 1);
     ASSERT_TRUE(built.kernels[0].code) << built.kernels[0].why;
     const auto to = dense_strides(dims, order), from = dense_strides(dims, row_major(dims.size()));
-    const float* there = reinterpret_cast<const float*>(e.address(id));      // the heap's, as this driver has it
+    const float* there = reinterpret_cast<const float*>(e.address(id)); // the heap's, as this driver has it
     for (std::int64_t i = 0; i < w.count(); ++i) {
       std::int64_t rest = i, place = 0;
       for (std::size_t d = 0; d < dims.size(); ++d) place += rest / from[d] * to[d], rest %= from[d];
@@ -260,7 +269,8 @@ TEST(CudaDevice, NamesAndMachines) {
   EXPECT_EQ(parse_device("cpu"), -1);
   EXPECT_EQ(parse_device("cuda"), 0);
   EXPECT_EQ(parse_device("cuda:3"), 3);
-  for (const char* bad : {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda1", "cuda:99999999999"}) EXPECT_THROW(parse_device(bad), Error) << bad;
+  for (const char* bad : {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda1", "cuda:99999999999"})
+    EXPECT_THROW(parse_device(bad), Error) << bad;
   const auto machine = [](const char* name, const char* arch, int cores, bool told) {
     std::string note;
     const Machine m = machine_for({name, arch, cores, 0}, note);
@@ -274,10 +284,10 @@ TEST(CudaDevice, NamesAndMachines) {
   EXPECT_EQ(machine("NVIDIA RTX A4000", "sm_86", 48, false), "rtxa4000");
   EXPECT_EQ(machine("Orin", "sm_87", 16, false), "orin");
   EXPECT_EQ(machine("NVIDIA L4", "sm_89", 58, true), "rtxa4000");
-  EXPECT_EQ(machine("NVIDIA B200", "sm_100a", 148, true), "a100");   // instructions of sm_90a are no other's
+  EXPECT_EQ(machine("NVIDIA B200", "sm_100a", 148, true), "a100"); // instructions of sm_90a are no other's
   std::string note;
   EXPECT_THROW(machine_for({"Tesla P100", "sm_60", 56, 0}, note), Error);
 }
 
-}  // namespace
-}  // namespace tilewright
+} // namespace
+} // namespace tilewright

@@ -18,7 +18,7 @@ namespace tilewright::cuda {
 
 namespace {
 
-constexpr std::size_t most_tried = 40;   // schedules of one region, by prediction
+constexpr std::size_t most_tried = 40; // schedules of one region, by prediction
 
 // A region's tensors in the order in which its statements name them.
 std::vector<TensorId> tensors_of(const Program& p, const Region& r) {
@@ -45,7 +45,7 @@ struct Builder {
   const Plan& plan;
   const std::string& arch;
   const BuildOptions& o;
-  const std::string compiler;            // its version
+  const std::string compiler; // its version
   std::atomic<std::size_t> cached{0};
   std::atomic<bool> not_kept{false};
 
@@ -76,7 +76,7 @@ struct Builder {
         out.predicted = choices[i].seconds;
         return true;
       }
-    Schedule whole;                      // one block
+    Schedule whole; // one block
     whole.threads = 256;
     return print(kernel, whole, out);
   }
@@ -88,7 +88,8 @@ struct Builder {
       out.why = "an axis has no points";
       return out;
     }
-    // A mistake of the planner or the printer costs the GPU one kernel, not the model: the CPU runs it, and `why` tells.
+    // A mistake of the planner or the printer costs the GPU one kernel, not the model: the CPU runs it, and `why`
+    // tells.
     try {
       if (printed(kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel, out.source));
     } catch (const Error& e) {
@@ -105,8 +106,9 @@ struct Builder {
       return std::move(*known);
     }
     if (!o.compile)
-      throw Error(Code::device, kernel.name, "the kernel is not in the cache, and TILEWRIGHT_JIT=off forbids compiling", "run once without it, or set TILEWRIGHT_CACHE_DIR");
-    Compiled k = compile(text, source.name, arch);   // without a compiler: Error(device)
+      throw Error(Code::device, kernel.name, "the kernel is not in the cache, and TILEWRIGHT_JIT=off forbids compiling",
+                  "run once without it, or set TILEWRIGHT_CACHE_DIR");
+    Compiled k = compile(text, source.name, arch); // without a compiler: Error(device)
     k.log.clear();
     if (!o.cache.empty() && !write_cached(o.cache, key, k)) not_kept = true;
     return k;
@@ -136,14 +138,14 @@ template <class F> void side_by_side(std::size_t n, int threads, F&& work) {
   if (failed) std::rethrow_exception(failed);
 }
 
-}  // namespace
+} // namespace
 
 Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
   const auto begin = std::chrono::steady_clock::now();
   const Program& p = *plan.program;
   Built out;
   out.kernels.resize(plan.kernels.size());
-  std::map<std::string, std::size_t> first;            // kernel that stands for all of its signature
+  std::map<std::string, std::size_t> first; // kernel that stands for all of its signature
   std::vector<std::size_t> distinct, same(plan.kernels.size());
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     const PlannedKernel& kernel = plan.kernels[k];
@@ -156,7 +158,8 @@ Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
     if (fresh) distinct.push_back(k);
   }
   Builder builder{plan, arch, o, compiler_found() ? compiler_version() : "none"};
-  side_by_side(distinct.size(), o.threads, [&](std::size_t i) { out.kernels[distinct[i]] = builder.made(plan.kernels[distinct[i]]); });
+  side_by_side(distinct.size(), o.threads,
+               [&](std::size_t i) { out.kernels[distinct[i]] = builder.made(plan.kernels[distinct[i]]); });
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     if (!plan.kernels[k].region || same[k] == k) continue;
     const Region &from = *plan.kernels[same[k]].region, &to = *plan.kernels[k].region;
@@ -165,7 +168,8 @@ Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
     out.kernels[k].source.text.clear();
     for (TensorId& t : out.kernels[k].source.arguments) t = moved(t, old, own);
     for (ValueAt& v : out.kernels[k].schedule.values) v.tensor = moved(v.tensor, old, own);
-    for (LeafAt& l : out.kernels[k].schedule.leaves) l.statement = to.statements[static_cast<std::size_t>(from.position(l.statement))];
+    for (LeafAt& l : out.kernels[k].schedule.leaves)
+      l.statement = to.statements[static_cast<std::size_t>(from.position(l.statement))];
   }
   out.distinct = distinct.size();
   out.cached = builder.cached;
@@ -174,4 +178,4 @@ Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
   return out;
 }
 
-}  // namespace tilewright::cuda
+} // namespace tilewright::cuda

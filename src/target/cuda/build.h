@@ -1,10 +1,10 @@
-// The kernels of a plan as machine code for one architecture. Needs a compiler and no GPU. Equal regions share one kernel; what is
-// new is scheduled, printed and compiled on several threads, what is in the cache is read.
+// The kernels of a plan as machine code for one architecture. Needs a compiler and no GPU. Equal regions share one
+// kernel; what is new is scheduled, printed and compiled on several threads, what is in the cache is read.
 //
 //   64 planned kernels  ->  22 distinct ones, 20 of them cached;  kernel 3 runs code 1 on its own tensors
 //
-// A region whose schedule cannot be printed gets the next one, in the end the plain form. What even that cannot say, and opaque
-// nodes, have no code: they run on the CPU, and `why` says so.
+// A region whose schedule cannot be printed gets the next one, in the end the plain form. What even that cannot say,
+// and opaque nodes, have no code: they run on the CPU, and `why` says so.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,25 +16,25 @@
 namespace tilewright::cuda {
 
 struct BuiltKernel {
-  std::shared_ptr<const Compiled> code;  // null: runs on the CPU
-  Source source;                         // its arguments are tensors of this kernel; the text is kept once a code
-  Schedule schedule;                     // of the blocks
-  double predicted = 0;                  // seconds; 0: not priced
-  std::string why;                       // there is no code, or not that of the first schedule
+  std::shared_ptr<const Compiled> code; // null: runs on the CPU
+  Source source;                        // its arguments are tensors of this kernel; the text is kept once a code
+  Schedule schedule;                    // of the blocks
+  double predicted = 0;                 // seconds; 0: not priced
+  std::string why;                      // there is no code, or not that of the first schedule
 };
 
 struct Built {
-  std::vector<BuiltKernel> kernels;      // one a planned kernel
+  std::vector<BuiltKernel> kernels; // one a planned kernel
   std::size_t distinct = 0, cached = 0;
   double seconds = 0;
-  std::string warning;                   // of the cache; empty: none
+  std::string warning; // of the cache; empty: none
 };
 
 struct BuildOptions {
   int threads = 1;
-  std::string cache;                     // folder; empty: none
-  bool compile = true;                   // else what is not in the cache is an error
+  std::string cache;   // folder; empty: none
+  bool compile = true; // else what is not in the cache is an error
 };
 Built build(const Plan&, const std::string& arch, const BuildOptions&);
 
-}  // namespace tilewright::cuda
+} // namespace tilewright::cuda

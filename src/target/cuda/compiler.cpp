@@ -43,7 +43,9 @@ const Library& compiler_library() {
 const Compiler& compiler() {
   static const Compiler made = [] {
     const Library& lib = compiler_library();
-    if (!lib.found()) throw Error(Code::device, "", "no run-time compiler on this machine (libnvrtc.so)", "install CUDA or the nvidia-cuda-nvrtc package, or set TILEWRIGHT_NVRTC");
+    if (!lib.found())
+      throw Error(Code::device, "", "no run-time compiler on this machine (libnvrtc.so)",
+                  "install CUDA or the nvidia-cuda-nvrtc package, or set TILEWRIGHT_NVRTC");
     Compiler c{};
     lib.get(c.version, "nvrtcVersion");
     lib.get(c.create, "nvrtcCreateProgram");
@@ -67,7 +69,7 @@ int number_before(const std::string& log, const std::string& words) {
   return from == at ? -1 : std::atoi(log.substr(from, at - from).c_str());
 }
 
-}  // namespace
+} // namespace
 
 bool compiler_found() { return compiler_library().found(); }
 
@@ -106,4 +108,4 @@ Compiled compile(std::string_view source, const std::string& name, const std::st
   return out;
 }
 
-}  // namespace tilewright::cuda
+} // namespace tilewright::cuda

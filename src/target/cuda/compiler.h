@@ -12,13 +12,14 @@ namespace tilewright::cuda {
 
 // A kernel as machine code, and what the compiler said about it.
 struct Compiled {
-  std::string code;                      // a cubin for one architecture
+  std::string code; // a cubin for one architecture
   std::string log;
-  int registers = -1, stack = -1, spills = -1;   // a thread; bytes for the last two; -1: not said
+  int registers = -1, stack = -1, spills = -1; // a thread; bytes for the last two; -1: not said
 };
 bool compiler_found();
-std::string compiler_version();          // "13.0"
-std::string compiler_options();          // beside the architecture: what a cached kernel depends on
-Compiled compile(std::string_view source, const std::string& name, const std::string& arch);   // Error(internal) if it does not compile
+std::string compiler_version(); // "13.0"
+std::string compiler_options(); // beside the architecture: what a cached kernel depends on
+Compiled compile(std::string_view source, const std::string& name,
+                 const std::string& arch); // Error(internal) if it does not compile
 
-}  // namespace tilewright::cuda
+} // namespace tilewright::cuda

@@ -14,7 +14,7 @@ namespace {
 
 // As the driver's header declares them.
 struct LaunchAttribute {
-  int id = 6;                            // programmatic stream serialisation
+  int id = 6; // programmatic stream serialisation
   char pad[4] = {};
   alignas(8) union {
     char bytes[64];
@@ -77,7 +77,9 @@ std::vector<std::string> library_names() {
 const Driver& driver() {
   static const Driver made = [] {
     const Library lib(library_names());
-    if (!lib.found()) throw Error(Code::device, "", fmt::format("no CUDA driver on this machine ({})", library_names()[0]), "run on a machine with an NVIDIA GPU, or with --device cpu");
+    if (!lib.found())
+      throw Error(Code::device, "", fmt::format("no CUDA driver on this machine ({})", library_names()[0]),
+                  "run on a machine with an NVIDIA GPU, or with --device cpu");
     Driver d{};
     lib.get(d.init, "cuInit");
     lib.get(d.device_get, "cuDeviceGet");
@@ -127,25 +129,28 @@ void check(int code, const std::string& what) {
   if (code == 0) return;
   const char* words = nullptr;
   driver().error_string(code, &words);
-  throw Error(code == out_of_memory ? Code::memory : Code::device, "", fmt::format("{}: {} (CUDA error {})", what, words ? words : "unknown", code));
+  throw Error(code == out_of_memory ? Code::memory : Code::device, "",
+              fmt::format("{}: {} (CUDA error {})", what, words ? words : "unknown", code));
 }
 
 // The instructions of an architecture that later ones do not have are asked for where it has any.
 std::string arch_of(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
 
-}  // namespace
+} // namespace
 
 void require_gpu(int ordinal) {
   check(driver().init(0), "the CUDA driver does not start");
   int count = 0;
   check(driver().device_count(&count), "no GPU can be counted");
   if (ordinal < 0 || ordinal >= count)
-    throw Error(Code::device, "", fmt::format("there is no GPU {}: this machine has {}", ordinal, count), count > 0 ? "count from 0: --device cuda:0" : "run with --device cpu");
+    throw Error(Code::device, "", fmt::format("there is no GPU {}: this machine has {}", ordinal, count),
+                count > 0 ? "count from 0: --device cuda:0" : "run with --device cpu");
 }
 
 struct Device::State {
   int device = 0;
-  void *context = nullptr, *stream = nullptr, *order = nullptr, *from = nullptr, *to = nullptr;   // the last three are events
+  void *context = nullptr, *stream = nullptr, *order = nullptr, *from = nullptr,
+       *to = nullptr; // the last three are events
   std::vector<Address> memory;
   std::vector<void*> modules;
 };
@@ -167,7 +172,7 @@ Device::Device(int ordinal) : state_(std::make_unique<State>()), ordinal_(ordina
   check(d.retain(&s.context, s.device), "no context on the GPU");
   use();
   check(d.stream_create(&s.stream, 1), "no stream");
-  check(d.event_create(&s.order, 2), "no event");              // without a clock
+  check(d.event_create(&s.order, 2), "no event"); // without a clock
   check(d.event_create(&s.from, 0), "no event");
   check(d.event_create(&s.to, 0), "no event");
 }
@@ -190,7 +195,8 @@ void Device::use() const { check(driver().set_current(state_->context), "no cont
 
 Address Device::allocate(std::size_t bytes) {
   Address a = 0;
-  check(driver().mem_alloc(&a, std::max<std::size_t>(bytes, 16)), fmt::format("{} bytes of memory on {}", bytes, name()));
+  check(driver().mem_alloc(&a, std::max<std::size_t>(bytes, 16)),
+        fmt::format("{} bytes of memory on {}", bytes, name()));
   state_->memory.push_back(a);
   return a;
 }
@@ -217,14 +223,17 @@ void Device::download(void* to, Address from, std::size_t bytes) {
 void Device::copy(Address to, Address from, std::size_t bytes) {
   if (bytes > 0) check(driver().within(to, from, bytes, state_->stream), "a copy on the GPU");
 }
-void Device::fill(Address a, unsigned char value, std::size_t bytes) { check(driver().memset(a, value, bytes, state_->stream), "fill"); }
+void Device::fill(Address a, unsigned char value, std::size_t bytes) {
+  check(driver().memset(a, value, bytes, state_->stream), "fill");
+}
 
 Function Device::load(const Compiled& code, const std::string& entry, std::int64_t scratch) {
   void *module = nullptr, *function = nullptr;
   check(driver().module_load(&module, code.code.data()), "the machine code of " + entry);
   state_->modules.push_back(module);
   check(driver().get_function(&function, module, entry.c_str()), "kernel " + entry);
-  if (scratch > 48 * 1024) check(driver().set_attribute(function, 8, static_cast<int>(scratch)), "shared memory of " + entry);
+  if (scratch > 48 * 1024)
+    check(driver().set_attribute(function, 8, static_cast<int>(scratch)), "shared memory of " + entry);
   return function;
 }
 
@@ -256,7 +265,12 @@ void Device::launch(const Launch& l, const std::vector<Address>& arguments) {
   for (std::size_t i = 0; i < described.size(); ++i) pointers[static_cast<std::size_t>(l.maps[i].argument)] = &described[i];
   LaunchAttribute early;
   early.value.allowed = 1;
-  const LaunchConfig config{{static_cast<unsigned>(l.blocks), 1, 1}, {static_cast<unsigned>(l.threads), 1, 1}, static_cast<unsigned>(l.scratch), state_->stream, &early, l.early ? 1u : 0u};
+  const LaunchConfig config{{static_cast<unsigned>(l.blocks), 1, 1},
+                            {static_cast<unsigned>(l.threads), 1, 1},
+                            static_cast<unsigned>(l.scratch),
+                            state_->stream,
+                            &early,
+                            l.early ? 1u : 0u};
   check(driver().launch(&config, l.function, pointers.data(), nullptr), "a launch");
 }
 
@@ -316,4 +330,4 @@ double Device::seconds(Graph g, int runs) {
   return list[list.size() / 2];
 }
 
-}  // namespace tilewright::cuda
+} // namespace tilewright::cuda

@@ -32,9 +32,11 @@ std::shared_ptr<std::byte[]> in_order(const Tensor& w, const DimOrder& order) {
   const auto stride = dense_strides(dims, row_major(dims.size()));
   const auto width = static_cast<std::int64_t>(bytes_of(w.dtype));
   auto out = zeroed_bytes(w.data.size());
-  std::int64_t from = 0, last = dims[static_cast<std::size_t>(order.back())], step = stride[static_cast<std::size_t>(order.back())];
+  std::int64_t from = 0, last = dims[static_cast<std::size_t>(order.back())],
+               step = stride[static_cast<std::size_t>(order.back())];
   for (std::byte* to = out.get(); to < out.get() + w.data.size();) {
-    for (std::int64_t i = 0; i < last; ++i, to += width) std::memcpy(to, w.data.data() + (from + i * step) * width, static_cast<std::size_t>(width));
+    for (std::int64_t i = 0; i < last; ++i, to += width)
+      std::memcpy(to, w.data.data() + (from + i * step) * width, static_cast<std::size_t>(width));
     for (std::size_t d = order.size() - 1; d-- > 0;) {
       const auto x = static_cast<std::size_t>(order[d]);
       from += stride[x];
@@ -48,11 +50,13 @@ std::shared_ptr<std::byte[]> in_order(const Tensor& w, const DimOrder& order) {
 // Kernels that the CPU runs one after the other, and what they exchange with the GPU.
 struct CpuStep {
   std::size_t first = 0, count = 0;
-  Plan plan;                             // of these kernels alone
+  Plan plan; // of these kernels alone
   cpu::Executable executable;
-  std::vector<TensorId> in, out;         // not weights
+  std::vector<TensorId> in, out; // not weights
 };
-struct GpuStep { std::size_t first = 0, count = 0; };
+struct GpuStep {
+  std::size_t first = 0, count = 0;
+};
 
 struct Loaded {
   Launch launch;
@@ -67,34 +71,34 @@ struct Recorded {
   std::int64_t runs = 0;
 };
 constexpr std::size_t most_recorded = 8;
-constexpr std::int64_t granule = 256;    // between tensors on the device
+constexpr std::int64_t granule = 256; // between tensors on the device
 
 // Kernels that wait by themselves came with this architecture.
 bool waits_work(const std::string& arch) { return std::atoi(arch.c_str() + 3) >= 90; }
 
-bool one_by_one() {                      // to find the kernel that fails
+bool one_by_one() { // to find the kernel that fails
   const char* set = std::getenv("TILEWRIGHT_CUDA_SYNC");
   return set && std::string_view(set) == "1";
 }
 
-}  // namespace
+} // namespace
 
 struct Executor::State {
   Device& gpu;
   const Plan& plan;
-  std::vector<Loaded> kernels;           // one a planned kernel; without a function: on the CPU
+  std::vector<Loaded> kernels; // one a planned kernel; without a function: on the CPU
   std::vector<std::variant<GpuStep, CpuStep>> steps;
-  std::vector<Address> base;             // by tensor
-  std::vector<TensorId> moving;          // those that `place` moves
-  std::vector<std::shared_ptr<std::byte[]>> host;      // by tensor: mirrors of what CPU steps touch
+  std::vector<Address> base;                      // by tensor
+  std::vector<TensorId> moving;                   // those that `place` moves
+  std::vector<std::shared_ptr<std::byte[]>> host; // by tensor: mirrors of what CPU steps touch
   std::vector<std::byte*> host_base;
   std::set<TensorId> kept;
   std::unique_ptr<Pool> pool;
   std::shared_ptr<std::byte[]> scratch;
-  std::list<Recorded> recorded;          // last used first
+  std::list<Recorded> recorded; // last used first
   std::int64_t weight_bytes = 0;
   bool recording = false;
-  Address faults = 0;                    // a word a kernel; 0: no kernel has faults
+  Address faults = 0; // a word a kernel; 0: no kernel has faults
 
   const Program& p() const { return *plan.program; }
   const Tensor& tensor(TensorId t) const { return p().tensor(t); }
@@ -122,7 +126,8 @@ struct Executor::State {
         if (steps.empty() || !std::holds_alternative<GpuStep>(steps.back())) steps.emplace_back(GpuStep{k, 0});
         ++std::get<GpuStep>(steps.back()).count;
       } else {
-        if (steps.empty() || !std::holds_alternative<CpuStep>(steps.back())) steps.emplace_back(CpuStep{k, 0, {}, {}, {}, {}});
+        if (steps.empty() || !std::holds_alternative<CpuStep>(steps.back()))
+          steps.emplace_back(CpuStep{k, 0, {}, {}, {}, {}});
         ++std::get<CpuStep>(steps.back()).count;
       }
     }
@@ -130,13 +135,15 @@ struct Executor::State {
 
   void prepare_cpu(int threads) {
     std::size_t need = 0;
-    if (std::none_of(steps.begin(), steps.end(), [](const auto& s) { return std::holds_alternative<CpuStep>(s); })) return;
+    if (std::none_of(steps.begin(), steps.end(), [](const auto& s) { return std::holds_alternative<CpuStep>(s); }))
+      return;
     pool = std::make_unique<Pool>(threads);
     for (auto& step : steps) {
       CpuStep* c = std::get_if<CpuStep>(&step);
       if (!c) continue;
       c->plan = Plan{plan.program, plan.machine, plan.options, {}, plan.layouts, {}};
-      for (std::size_t t = 0; t < plan.layouts.size(); ++t)      // in the caller's order here, whatever order they have on the GPU
+      for (std::size_t t = 0; t < plan.layouts.size();
+           ++t) // in the caller's order here, whatever order they have on the GPU
         if (p().tensors[t].kind == Kind::weight) c->plan.layouts[t] = row_major(plan.layouts[t].size());
       std::set<TensorId> read, written;
       for (std::size_t k = c->first; k < c->first + c->count; ++k) {
@@ -154,7 +161,8 @@ struct Executor::State {
       need = std::max(need, static_cast<std::size_t>(c->executable.scratch));
       for (TensorId t : read) {
         if (!written.count(t) && tensor(t).kind != Kind::weight) c->in.push_back(t);
-        if (tensor(t).kind == Kind::weight) kept.insert(t), host_base[static_cast<std::size_t>(t)] = const_cast<std::byte*>(tensor(t).data.data());
+        if (tensor(t).kind == Kind::weight)
+          kept.insert(t), host_base[static_cast<std::size_t>(t)] = const_cast<std::byte*>(tensor(t).data.data());
       }
       c->out.assign(written.begin(), written.end());
       for (const std::set<TensorId>* list : {&read, &written})
@@ -182,8 +190,10 @@ struct Executor::State {
     for (TensorId t : wanted) {
       const Address to = base[static_cast<std::size_t>(t)] = all + static_cast<Address>(offset[t]);
       const DimOrder& order = plan.layouts[static_cast<std::size_t>(t)];
-      if (order == row_major(order.size())) gpu.upload(to, tensor(t).data.data(), tensor(t).data.size());
-      else gpu.upload(to, in_order(tensor(t), order).get(), tensor(t).data.size());
+      if (order == row_major(order.size()))
+        gpu.upload(to, tensor(t).data.data(), tensor(t).data.size());
+      else
+        gpu.upload(to, in_order(tensor(t), order).get(), tensor(t).data.size());
     }
   }
 
@@ -215,16 +225,19 @@ struct Executor::State {
       throw Error(e.code, where(k), e.message, e.hint);
     }
   }
-  // The first kernel of a step may not start before what is in front of it has ended: that may be a copy, which tells nobody.
+  // The first kernel of a step may not start before what is in front of it has ended: that may be a copy, which tells
+  // nobody.
   void launch_all(const GpuStep& s) {
     for (std::size_t k = s.first; k < s.first + s.count; ++k) launch_kernel(k, k > s.first);
   }
 
   void run_on_cpu(const CpuStep& s, const std::atomic<bool>* cancelled) {
-    for (TensorId t : s.in) gpu.download(host_base[static_cast<std::size_t>(t)], base[static_cast<std::size_t>(t)], bytes(t));
+    for (TensorId t : s.in)
+      gpu.download(host_base[static_cast<std::size_t>(t)], base[static_cast<std::size_t>(t)], bytes(t));
     cpu::run(s.plan, s.executable, *pool, host_base.data(), scratch.get(), nullptr, cancelled);
     for (TensorId t : s.out)
-      if (const Address to = base[static_cast<std::size_t>(t)]) gpu.upload(to, host_base[static_cast<std::size_t>(t)], bytes(t));
+      if (const Address to = base[static_cast<std::size_t>(t)])
+        gpu.upload(to, host_base[static_cast<std::size_t>(t)], bytes(t));
   }
 
   Recorded& graphs_here() {
@@ -270,9 +283,12 @@ struct Executor::State {
     std::size_t graph = 0;
     for (const auto& step : steps) {
       if (cancelled && cancelled->load(std::memory_order_relaxed)) throw Error(Code::interrupted, "", "interrupted");
-      if (const CpuStep* c = std::get_if<CpuStep>(&step)) run_on_cpu(*c, cancelled);
-      else if (direct) launch_all(std::get<GpuStep>(step));
-      else gpu.launch(here.graphs[graph++]);
+      if (const CpuStep* c = std::get_if<CpuStep>(&step))
+        run_on_cpu(*c, cancelled);
+      else if (direct)
+        launch_all(std::get<GpuStep>(step));
+      else
+        gpu.launch(here.graphs[graph++]);
     }
   }
 
@@ -284,8 +300,8 @@ struct Executor::State {
     const auto bad = std::find_if(words.begin(), words.end(), [](unsigned w) { return w != 0; });
     if (bad == words.end()) return;
     gpu.fill(faults, 0, words.size() * sizeof(unsigned));
-    throw Error(Code::bounds, plan.kernels[static_cast<std::size_t>(bad - words.begin())].name, "an element of an index tensor is out of range",
-                "give the access an `else` value, or check the input");
+    throw Error(Code::bounds, plan.kernels[static_cast<std::size_t>(bad - words.begin())].name,
+                "an element of an index tensor is out of range", "give the access an `else` value, or check the input");
   }
 
   // ---- measuring
@@ -318,7 +334,7 @@ struct Executor::State {
   }
 
   std::vector<double> kernel_seconds(int repeats) {
-    constexpr int side_by_side = 20;     // launches of one kernel in a graph
+    constexpr int side_by_side = 20; // launches of one kernel in a graph
     std::vector<double> list(kernels.size(), 0);
     for (const auto& step : steps) {
       if (const CpuStep* c = std::get_if<CpuStep>(&step)) {
@@ -366,7 +382,8 @@ Executor::~Executor() {
 bool Executor::keeps(TensorId t) const { return state_->kept.count(t) > 0; }
 
 std::size_t Executor::steps_on_cpu() const {
-  return static_cast<std::size_t>(std::count_if(state_->steps.begin(), state_->steps.end(), [](const auto& s) { return std::holds_alternative<CpuStep>(s); }));
+  return static_cast<std::size_t>(std::count_if(state_->steps.begin(), state_->steps.end(),
+                                                [](const auto& s) { return std::holds_alternative<CpuStep>(s); }));
 }
 
 std::int64_t Executor::weight_bytes() const { return state_->weight_bytes; }
@@ -380,7 +397,8 @@ void Executor::finish() {
   try {
     s.gpu.synchronise();
   } catch (const Error& e) {
-    throw Error(e.code, fmt::format("{} kernels of {}", s.kernels.size(), s.p().name), e.message, "set TILEWRIGHT_CUDA_SYNC=1 to learn which kernel fails");
+    throw Error(e.code, fmt::format("{} kernels of {}", s.kernels.size(), s.p().name), e.message,
+                "set TILEWRIGHT_CUDA_SYNC=1 to learn which kernel fails");
   }
   s.raise_faults();
 }
@@ -388,4 +406,4 @@ void Executor::finish() {
 std::vector<double> Executor::seconds(int runs) { return state_->seconds(runs); }
 std::vector<double> Executor::kernel_seconds(int repeats) { return state_->kernel_seconds(repeats); }
 
-}  // namespace tilewright::cuda
+} // namespace tilewright::cuda

@@ -28,9 +28,11 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-std::string path_of(const std::string& folder, const std::string& key) { return fmt::format("{}/kernels/{}.cubin", folder, key); }
+std::string path_of(const std::string& folder, const std::string& key) {
+  return fmt::format("{}/kernels/{}.cubin", folder, key);
+}
 
-}  // namespace
+} // namespace
 
 std::string cache_folder() {
   if (const std::string own = variable("TILEWRIGHT_CACHE_DIR"); !own.empty()) return own;
@@ -42,7 +44,8 @@ std::string cache_folder() {
 bool compiling_allowed() { return variable("TILEWRIGHT_JIT") != "off"; }
 
 std::string cache_key(std::string_view source, const std::string& arch, const std::string& compiler) {
-  return hash_of(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", magic, TILEWRIGHT_VERSION, arch, compiler, compiler_options(), source));
+  return hash_of(
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", magic, TILEWRIGHT_VERSION, arch, compiler, compiler_options(), source));
 }
 
 // "tilewright kernel 1 <hash of the code> <registers> <stack> <spills>\n" and the code.
@@ -58,7 +61,9 @@ std::optional<Compiled> read_cached(const std::string& folder, const std::string
   if (end == std::string::npos || !text.starts_with(magic)) return {};
   Compiled out;
   char hash[33] = {};
-  if (std::sscanf(text.substr(magic.size(), end - magic.size()).c_str(), "%32s %d %d %d", hash, &out.registers, &out.stack, &out.spills) != 4) return {};
+  if (std::sscanf(text.substr(magic.size(), end - magic.size()).c_str(), "%32s %d %d %d", hash, &out.registers,
+                  &out.stack, &out.spills) != 4)
+    return {};
   out.code = text.substr(end + 1);
   if (out.code.empty() || hash_of(out.code) != hash) return {};
   return out;
@@ -70,11 +75,12 @@ bool write_cached(const std::string& folder, const std::string& key, const Compi
   std::filesystem::create_directories(folder + "/kernels", failed);
   if (failed) return false;
   try {
-    write_file(path_of(folder, key), fmt::format("{} {} {} {} {}\n", magic, hash_of(k.code), k.registers, k.stack, k.spills) + k.code);
+    write_file(path_of(folder, key),
+               fmt::format("{} {} {} {} {}\n", magic, hash_of(k.code), k.registers, k.stack, k.spills) + k.code);
   } catch (const Error&) {
     return false;
   }
   return true;
 }
 
-}  // namespace tilewright::cuda
+} // namespace tilewright::cuda

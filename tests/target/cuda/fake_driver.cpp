@@ -1,5 +1,6 @@
-// A CUDA driver without a GPU, for tests of what stands around kernels: memory is the heap's, kernels do nothing, and every launch is
-// written down. What it should claim or fail at is told by variables of the environment, read at each call:
+// A CUDA driver without a GPU, for tests of what stands around kernels: memory is the heap's, kernels do nothing, and
+// every launch is written down. What it should claim or fail at is told by variables of the environment, read at each
+// call:
 //
 //   FAKE_CUDA_NAME=NVIDIA A100 80GB  FAKE_CUDA_CAPABILITY=80  FAKE_CUDA_CORES=108  FAKE_CUDA_DEVICES=1
 //   FAKE_CUDA_FAIL=cuLaunchKernelEx:700:3          the third call of it from now on returns this error
@@ -41,22 +42,28 @@ int result(const char* name) {
   const int call = ++state.calls[name];
   char which[64] = {};
   int code = 0, at = 1;
-  if (std::sscanf(fail.c_str(), "%63[^:]:%d:%d", which, &code, &at) >= 2 && std::string(which) == name && call == at) return code;
+  if (std::sscanf(fail.c_str(), "%63[^:]:%d:%d", which, &code, &at) >= 2 && std::string(which) == name && call == at)
+    return code;
   return 0;
 }
 
-}  // namespace
+} // namespace
 
 #define FAKE extern "C" __attribute__((visibility("default"))) int
 
 FAKE cuInit(unsigned) { return result("cuInit"); }
 FAKE cuDeviceGet(int* out, int ordinal) { return *out = ordinal, 0; }
 FAKE cuDeviceGetCount(int* out) { return *out = std::atoi(variable("FAKE_CUDA_DEVICES", "1").c_str()), 0; }
-FAKE cuDeviceGetName(char* out, int size, int) { return std::snprintf(out, static_cast<std::size_t>(size), "%s", variable("FAKE_CUDA_NAME", "NVIDIA H200").c_str()), 0; }
+FAKE cuDeviceGetName(char* out, int size, int) {
+  return std::snprintf(out, static_cast<std::size_t>(size), "%s", variable("FAKE_CUDA_NAME", "NVIDIA H200").c_str()), 0;
+}
 FAKE cuDeviceTotalMem_v2(std::size_t* out, int) { return *out = std::size_t{1} << 36, 0; }
 FAKE cuDeviceGetAttribute(int* out, int what, int) {
   const int capability = std::atoi(variable("FAKE_CUDA_CAPABILITY", "90").c_str());
-  *out = what == 75 ? capability / 10 : what == 76 ? capability % 10 : what == 16 ? std::atoi(variable("FAKE_CUDA_CORES", "132").c_str()) : 0;
+  *out = what == 75   ? capability / 10
+         : what == 76 ? capability % 10
+         : what == 16 ? std::atoi(variable("FAKE_CUDA_CORES", "132").c_str())
+                      : 0;
   return 0;
 }
 FAKE cuDevicePrimaryCtxRetain(void** out, int) { return *out = &state, result("cuDevicePrimaryCtxRetain"); }
@@ -77,13 +84,19 @@ FAKE cuMemFree_v2(unsigned long long a) {
   std::free(reinterpret_cast<void*>(a));
   return 0;
 }
-FAKE cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, std::size_t n, void*) { return std::memcpy(reinterpret_cast<void*>(to), from, n), result("cuMemcpyHtoDAsync_v2"); }
-FAKE cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, std::size_t n, void*) { return std::memcpy(to, reinterpret_cast<void*>(from), n), result("cuMemcpyDtoHAsync_v2"); }
+FAKE cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, std::size_t n, void*) {
+  return std::memcpy(reinterpret_cast<void*>(to), from, n), result("cuMemcpyHtoDAsync_v2");
+}
+FAKE cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, std::size_t n, void*) {
+  return std::memcpy(to, reinterpret_cast<void*>(from), n), result("cuMemcpyDtoHAsync_v2");
+}
 FAKE cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, std::size_t n, void*) {
   log("copy on the GPU");
   return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), n), 0;
 }
-FAKE cuMemsetD8Async(unsigned long long a, unsigned char v, std::size_t n, void*) { return std::memset(reinterpret_cast<void*>(a), v, n), 0; }
+FAKE cuMemsetD8Async(unsigned long long a, unsigned char v, std::size_t n, void*) {
+  return std::memset(reinterpret_cast<void*>(a), v, n), 0;
+}
 FAKE cuModuleLoadData(void** out, const void*) { return *out = &state, result("cuModuleLoadData"); }
 FAKE cuModuleUnload(void*) { return 0; }
 FAKE cuModuleGetFunction(void** out, void*, const char* name) { return *out = strdup(name), 0; }
@@ -96,7 +109,8 @@ struct Config {
 FAKE cuLaunchKernelEx(const Config* c, void* function, void** arguments, void**) {
   if (const int code = result("cuLaunchKernelEx")) return code;
   if (std::getenv("FAKE_CUDA_FAULT")) **static_cast<unsigned**>(arguments[3]) = 1;
-  log(std::string(state.capturing ? "record " : "launch ") + static_cast<const char*>(function) + (c->count ? " early" : ""));
+  log(std::string(state.capturing ? "record " : "launch ") + static_cast<const char*>(function) +
+      (c->count ? " early" : ""));
   return c->grid[0] == 0 || c->block[0] == 0 || c->block[0] > 1024 || c->scratch > 227 * 1024 ? 1 : 0;
 }
 FAKE cuStreamCreate(void** out, unsigned) { return *out = &state, 0; }
