@@ -700,6 +700,9 @@ class Sparse(Case):
             got = run("explain", model, "--sparse", option)
             self.assertEqual(got.returncode, 0, got.stderr)
             self.assertIn(line, got.stdout)
+        [kernel] = [k for k in json.loads(run("plan", model, "--sparse", "A=zeros:8x1@0.05", "--json").stdout)["kernels"] if k.get("gathered")]
+        self.assertEqual(kernel["gathered"][0]["along"], "along k")
+        self.assertLess(kernel["gathered"][0]["seconds"], kernel["gathered"][0]["dense_seconds"])
         got = run("explain", model, "--sparse", "A=zeros", "--strict-ieee")
         self.assertIn("A not gathered: another operand may be infinite or no number", got.stdout)
         got = run("bench", model, "--sparse", "A=zeros:8x1", "--iterations", 3)
