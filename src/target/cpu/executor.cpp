@@ -113,6 +113,8 @@ struct Execution {
   std::vector<const LaneProgram::Fault*> faults; // one a worker, all of one kernel
   std::atomic<std::int64_t> next{0};             // tile of a kernel whose tiles take longer and shorter
   std::exception_ptr opaque_error{};
+  std::atomic_flag refused{};                    // opaque_error is somebody's
+  std::atomic<std::size_t> unprepared{SIZE_MAX}; // the kernel whose operands could not be got ready
   // The kernel after which to stop: a fault of one worker must not let another miss the barrier behind that kernel.
   std::atomic<std::size_t> stop{SIZE_MAX};
 
@@ -154,7 +156,12 @@ struct Execution {
       if (w == 0) next = 0;
       const auto tensor = [&](BufferId b) { return kernel.places[static_cast<std::size_t>(b)].tensor; };
       for (int step = 0; step < steps_before_tiles; ++step) {
-        before_tiles({*exe.leaf, l, tensors, tensor(l.a), tensor(l.b)}, step, w, workers);
+        try {
+          if (unprepared != n) before_tiles({*exe.leaf, l, tensors, tensor(l.a), tensor(l.b)}, step, w, workers);
+        } catch (...) { // no memory for what lives; every worker still comes to every barrier
+          if (!refused.test_and_set()) opaque_error = std::current_exception();
+          unprepared = stop = n;
+        }
         if (l.gathered->wrong && w == 0) faults[0] = earlier(faults[0], &l.gathered->wrong_key), stop = n;
         if (workers > 1) barrier.wait(w);
       }
@@ -171,6 +178,7 @@ struct Execution {
         const bool uneven = prepare(kernel, n, w);
         std::int64_t t = kernel.tiles * w / workers;
         const std::int64_t to = uneven ? kernel.tiles : kernel.tiles * (w + 1) / workers;
+        if (unprepared == n) next = to; // an operand is not there
         for (uneven ? t = next++ : t; t < to && !wanted_to_end(n); uneven ? t = next++ : ++t)
           if (const LaneProgram::Fault* bad = run_tile(*exe.leaf, kernel, t, tensors, scratch + w * exe.scratch)) {
             const LaneProgram::Fault*& mine = faults[static_cast<std::size_t>(w)];
