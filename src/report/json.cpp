@@ -81,6 +81,11 @@ Json kernel_json(const Plan& plan, std::size_t number, const cpu::Executable* ex
   json["schedule"] = schedule_json(k);
   json["cost"] = cost_json(plan, k);
   json["refusals"] = k.refusals;
+  for (const GatheredPlan& g : k.gathered) {
+    const Estimate& e = g.selection.best;
+    json["gathered"].push_back({{"tensor", plan.program->tensor(g.view.tensor).name}, {"live", g.live}, {"along", name_of(e.along)}, {"micro_tile", {e.unit_m, e.unit_k}},
+                                {"micro_tiles", e.micro_tiles}, {"seconds", e.seconds}, {"dense_seconds", g.selection.dense.seconds}});
+  }
   json["groups"] = k.groups;
   if (k.groups > 1) json["together"] = price_json(k.together), json["apart"] = price_json(k.apart);
   json["not_chosen"] = alternatives_json(k.alternatives);

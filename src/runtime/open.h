@@ -3,8 +3,8 @@
 //   OpenOptions o = parse_options({{"threads", "2"}, {"size.batch", "8"}});
 //   Program p = load_program("net.onnx", o);
 //
-// Options by name (docs/c_api.md): device, fuse, threads, isa, machine, plan, without, program, size.NAME. Another name is
-// Error(option) that lists these.
+// Options by name (docs/c_api.md): device, fuse, threads, isa, machine, plan, without, program, size.NAME, sparse,
+// sparse.NAME, strict. Another name is Error(option) that lists these.
 #pragma once
 #include <map>
 #include <string>

@@ -24,8 +24,8 @@ int bucket_of(std::int64_t live, std::int64_t cells) {
 const Selection& Decisions::at(std::int64_t live, std::int64_t cells, const std::function<Selection()>& search) {
   share_ = cells <= 0 ? 0 : static_cast<double>(live) / static_cast<double>(cells);
   const int now = bucket_of(live, cells);
-  const bool inside =
-      now == bucket_ || bucket_of_share(share_ * (1 - rim)) == bucket_ || bucket_of_share(share_ * (1 + rim)) == bucket_;
+  const bool inside = now == bucket_ || bucket_of_share(share_ * (1 - rim)) == bucket_ ||
+                      bucket_of_share(share_ * (1 + rim)) == bucket_;
   outside_ = inside ? 0 : outside_ + 1;
   if (bucket_ < 0 || outside_ >= patience || (!inside && std::abs(now - bucket_) > 1)) bucket_ = now, outside_ = 0;
   Kept& kept = kept_[bucket_];

@@ -1,6 +1,6 @@
 // Decisions that are kept: a selection (select.h) is made again only when the live share has left its bucket, so that a
-// run seldom waits for a search. Buckets are half octaves of the share; one is left for its neighbour only after several
-// runs outside of it and its rim, so that a share at an edge does not change its mind from run to run.
+// run seldom waits for a search. Buckets are half octaves of the share; one is left for its neighbour only after
+// several runs outside of it and its rim, so that a share at an edge does not change its mind from run to run.
 //
 //   live 5.0 5.1 4.8 5.2 %      one search, one decision
 //   live 5.0 40 42 5.1 %        a search at 40 %; at 5.1 % the first decision is there already
@@ -16,7 +16,7 @@ int bucket_of(std::int64_t live, std::int64_t cells); // 0: all; 2 more for each
 
 class Decisions {
 public:
-  static constexpr int patience = 3;       // runs in a neighbouring bucket before it is entered
+  static constexpr int patience = 3;        // runs in a neighbouring bucket before it is entered
   static constexpr std::int64_t trust = 64; // runs after which a decision is looked for again: a pattern may change and
                                             // keep its share
   // `search` is called where the bucket has no decision yet, or an old one.

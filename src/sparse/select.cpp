@@ -182,8 +182,8 @@ std::vector<TileForm> tile_forms(const Machine& m, DType dtype) {
   const std::vector<std::int64_t> wide = cpu      ? std::vector<std::int64_t>{256}
                                          : tensor ? std::vector<std::int64_t>{64, 128, 256}
                                                   : std::vector<std::int64_t>{32, 64, 128};
-  // A row of the tile costs as much as it multiplies, and about two rows more to bring its column of B. A CPU's registers
-  // hold some 14 rows.
+  // A row of the tile costs as much as it multiplies, and about two rows more to bring its column of B. A CPU's
+  // registers hold some 14 rows.
   for (std::int64_t tm : tall)
     for (std::int64_t tk : deep)
       for (std::int64_t tn : wide) {

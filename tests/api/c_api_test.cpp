@@ -260,7 +260,7 @@ TEST(Open, TellsWhatIsWrong) {
   };
   refused("program p(n)\ninput X[n] : f32\nY[n] = X[m]\noutput Y\n", {}, "text:3:");
   refused("", {}, "is empty");
-  refused(scale_text, {{"colour", "red"}}, "plan, program, size.NAME, threads, without");
+  refused(scale_text, {{"colour", "red"}}, "plan, program, size.NAME, sparse, sparse.NAME, strict, threads, without");
   refused(scale_text, {{"threads", "many"}}, "'many'");
   refused(scale_text, {{"threads", "-1"}}, "'-1'");
   refused(scale_text, {{"isa", "sse9"}}, "sse9");

@@ -812,5 +812,39 @@ class Interrupt(Case):
             self.assertEqual(list((self.folder / "tmp").glob("tilewright-*")), [])
 
 
+SPARSE = """program product(m=64, k=80, n=96)
+input A[m k] : f32
+input M[m] : bool
+input B[k n] : f32
+C[m n] = sum[k] A[m k] * B[k n]
+H[m n] = max(C[m n], 0)
+Y[m k] = sum[n] H[m n] * B[k n]
+output Y
+"""
+
+
+class Sparse(Case):
+    def test_tensors_are_said_to_be_sparse(self):
+        model = self.file("sparse.tw", SPARSE)
+        for option, line in (("A=zeros:8x1@0.05", "A at 5 % live: "), ("A=mask:M", "gathered (whole rows)"), ("auto", "H at 10 % live: ")):
+            got = run("explain", model, "--sparse", option)
+            self.assertEqual(got.returncode, 0, got.stderr)
+            self.assertIn(line, got.stdout)
+        [kernel] = [k for k in json.loads(run("plan", model, "--sparse", "A=zeros:8x1@0.05", "--json").stdout)["kernels"] if k.get("gathered")]
+        self.assertEqual(kernel["gathered"][0]["along"], "along k")
+        self.assertLess(kernel["gathered"][0]["seconds"], kernel["gathered"][0]["dense_seconds"])
+        got = run("explain", model, "--sparse", "A=zeros", "--strict-ieee")
+        self.assertIn("A not gathered: another operand may be infinite or no number", got.stdout)
+        got = run("bench", model, "--sparse", "A=zeros:8x1", "--iterations", 3)
+        self.assertIn("A: plain, 100 % live", got.stdout)
+        self.assertEqual(run("verify", model, "--sparse", "A=zeros:4x1", "--sparse", "auto").returncode, 0)
+
+    def test_refusals(self):
+        model = self.file("sparse.tw", SPARSE)
+        for option in ("A", "A=", "A=some", "A=zeros:0x1", "A=zeros@7", "Q=zeros", "A=mask:Q", "A=lengths:M", "=zeros"):
+            got = run("plan", model, "--sparse", option)
+            self.assertEqual(got.returncode, 2, option + got.stderr)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=1)

@@ -295,6 +295,26 @@ class Options(unittest.TestCase):
         strict = tilewright.compile(self.text, **{"sparse.A": "zeros:8x1", "strict": "on"})
         self.assertIn("A not gathered: another operand may be infinite or no number", strict.explain())
 
+    def test_models(self):
+        try:
+            import onnx
+        except ImportError:
+            self.skipTest("onnx is not installed")
+        from onnx import TensorProto, helper, numpy_helper
+        random = np.random.default_rng(29)
+        w1, w2 = (random.standard_normal(shape).astype(np.float32) for shape in ((64, 256), (256, 64)))
+        b1 = random.standard_normal(256).astype(np.float32) - 2
+        nodes = [helper.make_node("MatMul", ["x", "w1"], ["u"]), helper.make_node("Add", ["u", "b1"], ["v"]),
+                 helper.make_node("Relu", ["v"], ["h"]), helper.make_node("MatMul", ["h", "w2"], ["y"])]
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [32, 64]) for name in "xy"]
+        graph = helper.make_graph(nodes, "feed_forward", ends[:1], ends[1:], [numpy_helper.from_array(a, n) for n, a in (("w1", w1), ("w2", w2), ("b1", b1))])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+        x = random.standard_normal((32, 64)).astype(np.float32) / 8
+        for options in ({"sparse.h": "zeros:8x1@0.1"}, {"sparse": "auto"}, {"sparse.x": "zeros"}):
+            session = tilewright.Session(model, **options)
+            self.assertIn("gathered (columns of row blocks)", session.explain())
+            np.testing.assert_allclose(session.run(None, {"x": x})[0], np.maximum(x @ w1 + b1, 0) @ w2, rtol=0, atol=1e-4)
+
     def test_refusals(self):
         for options in ({"sparse.A": "some"}, {"sparse.A": "zeros:0x1"}, {"sparse.A": "zeros@2"}, {"sparse.Q": "zeros"}, {"sparse.A": "mask:"},
                         {"sparse.A": "mask:Q"}, {"sparse": "maybe"}, {"strict": "very"}):

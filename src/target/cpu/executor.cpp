@@ -125,6 +125,8 @@ struct Execution {
   std::vector<const LaneProgram::Fault*> faults; // one a worker, all of one kernel
   std::atomic<std::int64_t> next{0};             // tile of a kernel whose tiles take longer and shorter
   std::exception_ptr opaque_error{};
+  std::atomic_flag refused{};                    // opaque_error is somebody's
+  std::atomic<std::size_t> unprepared{SIZE_MAX}; // the kernel whose operands could not be got ready
   // The kernel after which to stop: a fault of one worker must not let another miss the barrier behind that kernel.
   std::atomic<std::size_t> stop{SIZE_MAX};
 
@@ -166,7 +168,12 @@ struct Execution {
       if (w == 0) next = 0;
       const auto tensor = [&](BufferId b) { return kernel.places[static_cast<std::size_t>(b)].tensor; };
       for (int step = 0; step < steps_before_tiles; ++step) {
-        before_tiles({*exe.leaf, l, tensors, tensor(l.a), tensor(l.b)}, step, w, workers);
+        try {
+          if (unprepared != n) before_tiles({*exe.leaf, l, tensors, tensor(l.a), tensor(l.b)}, step, w, workers);
+        } catch (...) { // no memory for what lives; every worker still comes to every barrier
+          if (!refused.test_and_set()) opaque_error = std::current_exception();
+          unprepared = stop = n;
+        }
         if (l.gathered->wrong && w == 0) faults[0] = earlier(faults[0], &l.gathered->wrong_key), stop = n;
         if (workers > 1) barrier.wait(w);
       }
@@ -189,7 +196,8 @@ struct Execution {
             stop = n;
           }
         };
-        if (uneven)
+        if (unprepared == n) {} // an operand is not there
+        else if (uneven)
           for (std::int64_t t = next++; t < kernel.tiles && !wanted_to_end(n); t = next++) run_one(t);
         else if (leaves_turns_out(kernel.steps))
           for (std::int64_t round = 0; round * workers < kernel.tiles && !wanted_to_end(n); ++round) run_one(in_turns(round, w, workers));

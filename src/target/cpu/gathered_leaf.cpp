@@ -75,7 +75,8 @@ struct Tile {
     steps = rows.loops.epilogue;
     for (std::size_t i = 0; i < l.steps.size(); ++i)
       if (l.steps[i].buffer >= 0)
-        steps[i].operand = static_cast<const std::byte*>(steps[i].operand) + column * steps[i].column * element(steps[i].dtype);
+        steps[i].operand =
+            static_cast<const std::byte*>(steps[i].operand) + column * steps[i].column * element(steps[i].dtype);
     w.call.epilogue = {steps.data(), static_cast<int>(l.steps.size())};
     return w;
   }
@@ -91,8 +92,8 @@ struct Tile {
 
   const std::uint8_t* b_marks(std::int64_t panel) const {
     return g.b_panels.used ? reinterpret_cast<const std::uint8_t*>(g.b_panels.marks->data) +
-                                  (rows.b_far * g.b_panels.panels + panel) * g.b_panels.other
-                            : nullptr;
+                                 (rows.b_far * g.b_panels.panels + panel) * g.b_panels.other
+                           : nullptr;
   }
 
   void all_products(k::Contract& part, bool chosen, std::int64_t first, std::int64_t m) {
@@ -307,13 +308,13 @@ struct Tile {
     } else {
       if (!packed_here)
         leaf.pack_b({.n = call.n,
-                   .k = n_k,
-                   .src = static_cast<const std::byte*>(call.b) + first * b_step() * element(l.packed_type),
-                   .src_type = l.packed_type,
-                   .b_k = b_step(),
-                   .b_n = 1,
-                   .dst = copies,
-                   .dst_type = l.packed_type});
+                     .k = n_k,
+                     .src = static_cast<const std::byte*>(call.b) + first * b_step() * element(l.packed_type),
+                     .src_type = l.packed_type,
+                     .b_k = b_step(),
+                     .b_n = 1,
+                     .dst = copies,
+                     .dst_type = l.packed_type});
       part.b = copies, part.b_panel = 0;
     }
     leaf.contract(part);
@@ -363,8 +364,8 @@ struct Tile {
 
 } // namespace
 
-void run_gathered(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views, const std::byte* a_copy,
-                  const std::int64_t* low, const std::int64_t* high, std::byte* scratch) {
+void run_gathered(const k::Kernels& leaf, const ContractLeaf& l, const std::vector<View>& views,
+                  const std::byte* a_copy, const std::int64_t* low, const std::int64_t* high, std::byte* scratch) {
   const Gathered& g = *l.gathered;
   if (g.form == Gathered::Form::buckets && g.wrong) return;
   auto* const lists = reinterpret_cast<std::int64_t*>(scratch);

@@ -11,9 +11,9 @@
 //   plain      the ordinary call, where so much is live that it is the faster one
 //
 // Micro-tiles of A that are smaller than a form wants are merged. A sparse B leaves out, panel by panel, the k that are
-// zero in all of the panel's columns; a result that is wanted in places only leaves out the rows that are wanted nowhere
-// in a group of panels. Every sum takes its terms in the order of k, and the terms that are left out are zeros: all forms
-// give the same bits, whoever works. (Of a zero that is skipped the sign is lost: a sum of nothing is +0.)
+// zero in all of the panel's columns; a result that is wanted in places only leaves out the rows that are wanted
+// nowhere in a group of panels. Every sum takes its terms in the order of k, and the terms that are left out are zeros:
+// all forms give the same bits, whoever works. (Of a zero that is skipped the sign is lost: a sum of nothing is +0.)
 #pragma once
 #include <atomic>
 
@@ -29,8 +29,8 @@ struct Side {
   Detector detector; // of the source
   TensorId source = -1;
   bool lengths = false;
-  std::vector<RegionAxis> axis; // of each of the source's dims; -1: one element
-  int reduced = -1;             // which of them is the reduced one, or -1
+  std::vector<RegionAxis> axis;     // of each of the source's dims; -1: one element
+  int reduced = -1;                 // which of them is the reduced one, or -1
   std::vector<std::int64_t> tap_at; // of each tap its coordinate along the reduced axis; empty: that is the inner k
   std::shared_ptr<Aligned> marks;
 
@@ -60,14 +60,14 @@ struct Gathered {
   bool merges = false;
   std::vector<std::int64_t> a_dim_stride, counting;
   std::int64_t b_unit = INT64_MAX; // k in a cell of b; all of it, if b has its cells over other axes
-  bool compact = false;      // live values of A are copied side by side, [group][row][live k]
-  bool plain_sums = false;   // f32 throughout, with columns side by side: short lists take a leaf of their own
-  bool lies_as_panels = false; // B need not be packed: its columns lie side by side
-  std::int64_t group_rows = 1; // rows of a group of the cells as declared
+  bool compact = false;            // live values of A are copied side by side, [group][row][live k]
+  bool plain_sums = false;         // f32 throughout, with columns side by side: short lists take a leaf of their own
+  bool lies_as_panels = false;     // B need not be packed: its columns lie side by side
+  std::int64_t group_rows = 1;     // rows of a group of the cells as declared
   std::int64_t b_copy_bytes = 0, piece_bytes = 0; // scratch for panels: of live k; of a block of k
-  std::int64_t tiles_of_rows = 1; // that read all of B each
-  DType dtype = DType::f32;  // of A, as the selection sees it
-  std::optional<Way> forced; // by a test
+  std::int64_t tiles_of_rows = 1;                 // that read all of B each
+  DType dtype = DType::f32;                       // of A, as the selection sees it
+  std::optional<Way> forced;                      // by a test
   std::optional<bool> packs_forced;
   // What the selection chooses among, set when the machine is known.
   std::vector<TileForm> tiles;
@@ -80,9 +80,9 @@ struct Gathered {
   // Written before the tiles, read by them; one run at a time.
   Decisions decisions;
   Way way;
-  Detector merged;          // of a, as `way` has its cells
-  std::int64_t rows = 1;    // of a group of those
-  bool packs = true;        // B is packed in this run
+  Detector merged;       // of a, as `way` has its cells
+  std::int64_t rows = 1; // of a group of those
+  bool packs = true;     // B is packed in this run
   // Of each group [groups + 1]: where its list begins; a list's values, of all its rows, begin at rows times that.
   std::shared_ptr<Aligned> merged_marks, begin, taps, values, packed;
   ByPanel b_panels, c_panels;

@@ -16,7 +16,8 @@ RowTables::RowTables(const ContractLeaf& l, const Gathered& g, LeafLoops& in, co
                      std::int64_t* chosen)
     : loops(in), count(in.row_count()), l_(l), g_(g), a_(a), all_(lists), chosen_(chosen), limit_(l.row_limit) {
   std::int64_t* next = chosen + static_cast<std::int64_t>(l.steps.size() + 2) * limit_;
-  for (std::int64_t** of : {&mark_, &group_, &in_group_, &order_, &c_cells, &spare, &spare2, &spare3}) *of = next, next += limit_;
+  for (std::int64_t** of : {&mark_, &group_, &in_group_, &order_, &c_cells, &spare, &spare2, &spare3})
+    *of = next, next += limit_;
   const Cells& c = g.merged.cells;
   group_numbers_.assign(c.dims.size(), 0);
   std::int64_t n = 1;

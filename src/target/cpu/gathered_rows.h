@@ -13,10 +13,10 @@ struct RowTables {
 
   RowTables(const ContractLeaf&, const Gathered&, LeafLoops&, const Placement& a, std::int64_t* lists,
             std::int64_t* chosen);
-  void number(std::int64_t first_panel);       // every row of the tile
-  void stand_at(const std::int64_t* point);    // along the far axes
+  void number(std::int64_t first_panel);             // every row of the tile
+  void stand_at(const std::int64_t* point);          // along the far axes
   void choose(std::int64_t row, std::int64_t place); // a row of the chosen tables
-  void sort();                                 // the chosen tables: by key, equal ones in their order; once a tile
+  void sort(); // the chosen tables: by key, equal ones in their order; once a tile
 
   // Lists: of a, of c, of the steps of the epilogue.
   std::int64_t* list(bool chosen, std::size_t list) const {

@@ -7,7 +7,8 @@ namespace TW_ISA {
 namespace {
 
 // So many vectors, in panels of panel_vectors; `columns` of them are stored.
-template <int panels> TW_INLINE void row_of(const Lists& l, const float* b, std::int64_t r, float* c, std::int64_t columns) {
+template <int panels>
+TW_INLINE void row_of(const Lists& l, const float* b, std::int64_t r, float* c, std::int64_t columns) {
   constexpr int vectors = panels * panel_vectors;
   V sum[vectors];
   unroll<vectors>(TW_UNROLLED(i) { sum[i.value] = hn::Zero(D()); });

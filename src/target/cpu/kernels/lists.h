@@ -10,10 +10,10 @@
 namespace tilewright::kernels {
 
 struct Lists {
-  std::int64_t rows = 0, n = 0;                       // columns; of the last panel only some may count
+  std::int64_t rows = 0, n = 0;                        // columns; of the last panel only some may count
   const std::int64_t *count = nullptr, *tap = nullptr; // of each row: terms, and where its list begins
-  const std::int64_t* value = nullptr;                // where its values begin
-  const std::int64_t* taps = nullptr;                 // offsets into a panel of B
+  const std::int64_t* value = nullptr;                 // where its values begin
+  const std::int64_t* taps = nullptr;                  // offsets into a panel of B
   const float *values = nullptr, *b = nullptr;
   std::int64_t b_panel = 0; // elements from a panel to the next
   float* c = nullptr;
