@@ -27,6 +27,8 @@ MISTAKES = [
     ("stride: step of an index", TRANSFERS, "std::gcd(span.step, c * r.step)", "std::gcd(span.step, c + r.step)"),
     ("clip: first element inside", TRANSFERS, "lo += ceil_div_i64(-lo, step) * step", "lo += ceil_div_i64(-lo, step) + step"),
     ("depth: the loop around a box", TRANSFERS, "depth = std::max(depth, v / 2 + 1)", "depth = std::max(depth, v / 2 + 0)"),
+    ("walk: what a turn finds", TRANSFERS, "v == 2 * walk + 1 ? 2 * walk : v", "v == 2 * walk + 1 ? 2 * walk + 1 : v"),
+    ("walk: its first turn", TRANSFERS, "variables[2 * walk] == 0 ? begin", "variables[2 * walk] == 1 ? begin"),
     ("hull: of two reads of a tensor", TRANSFERS, "std::max(box[d].high.offset, other", "std::min(box[d].high.offset, other"),
     ("batch: loops that send a box again", COST, "i < static_cast<std::size_t>(depth)", "i + 1 < static_cast<std::size_t>(depth)"),
     ("ceil: tiles of a loop that repeats", COST, "product = checked_mul(product, ceil_div_i64(extents_[s], sizes[s]))",
