@@ -200,6 +200,10 @@ Or<Program> straight(const Program& planned, const Region& region, const Nest& n
   } catch (const Refused& r) {
     return r;
   }
+  for (TensorId t : nest.outputs)
+    if (std::none_of(w.q.nodes.begin(), w.q.nodes.end(),
+                     [&](const auto& n) { return std::get<Statement>(n).out == t; }))
+      return Refused{planned.tensor(t).name + " has no elements"};
   for (const auto* n : later) w.q.nodes.push_back(*n);
   return std::move(w.q);
 }
