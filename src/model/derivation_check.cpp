@@ -49,17 +49,33 @@ double number_at(const Array& a, std::int64_t i) {
   }
 }
 
-double difference(const Values& a, const Values& b, const std::vector<TensorId>& outputs) {
-  double most = 0, scale = 1e-30;
-  for (TensorId t : outputs)
-    for (std::int64_t i = 0; i < a.at(t).count(); ++i) {
-      const double x = number_at(a.at(t), i), y = number_at(b.at(t), i);
-      if (!(std::isnan(x) && std::isnan(y)) && x != y)
-        most = std::max(most, std::isfinite(x - y) ? std::abs(x - y) : INFINITY);
-      if (std::isfinite(x)) scale = std::max(scale, std::abs(x));
+// What the program as written computes, to compare with; a normal form may give its tensors other numbers.
+struct Referee {
+  const Program& written;
+  Values in, want;
+
+  double difference(const Program& p) const {
+    Values its;
+    for (const auto& [t, a] : in)
+      for (TensorId x = 0; x < static_cast<TensorId>(p.tensors.size()); ++x)
+        if (p.tensor(x).name == written.tensor(t).name) its.emplace(x, a);
+    const Values got = evaluate(p, its, {}, Evaluation::fp64);
+    double most = 0, scale = 1e-30;
+    TW_ASSERT(p.outputs.size() == written.outputs.size());
+    for (std::size_t o = 0; o < p.outputs.size(); ++o) {
+      const Array& a = want.at(written.outputs[o]);
+      const Array& b = got.at(p.outputs[o]);
+      if (a.count() != b.count()) return INFINITY;
+      for (std::int64_t i = 0; i < a.count(); ++i) {
+        const double x = number_at(a, i), y = number_at(b, i);
+        if (!(std::isnan(x) && std::isnan(y)) && x != y)
+          most = std::max(most, std::isfinite(x - y) ? std::abs(x - y) : INFINITY);
+        if (std::isfinite(x)) scale = std::max(scale, std::abs(x));
+      }
     }
-  return most / scale;
-}
+    return most / scale;
+  }
+};
 
 // The parts of a move, found again at other sizes: the same statements and axes, tiles of about half and chunks of 2.
 std::optional<Part> again(const Part& part, const Program& p) {
@@ -71,20 +87,19 @@ std::optional<Part> again(const Part& part, const Program& p) {
   return out;
 }
 
-Checked checked(const Move& m, const Program& program, const Values& in, const Values& want,
-                const std::vector<TensorId>& outputs) {
+Checked checked(const Move& m, const Program& program, const Referee& referee) {
   Checked out{m.name, 0, ""};
   if (program.nodes.size() != m.program->nodes.size())
     return out.not_checked = "small sizes have another normal form", out;
   try {
-    if (m.parts.empty()) out.difference = difference(want, evaluate(program, in, {}, Evaluation::fp64), outputs);
+    if (m.parts.empty()) out.difference = referee.difference(program);
     for (const Part& part : m.parts) {
       const auto small_part = again(part, program);
       if (!small_part) return out.not_checked = "small sizes have other regions", out;
       const auto line =
           straight(program, small_part->region, expand(program, small_part->region, small_part->schedule, part.name));
       if (!line) return out.not_checked = line.reason(), out;
-      out.difference = std::max(out.difference, difference(want, evaluate(*line, in, {}, Evaluation::fp64), outputs));
+      out.difference = std::max(out.difference, referee.difference(*line));
     }
   } catch (const Error& e) {
     out.not_checked = e.message;
@@ -115,18 +130,19 @@ Binding small_sizes(const Program& free, const Binding& planned) {
 
 std::vector<Checked> check(const Program& free, const Binding& sizes, const Derivation& d) {
   std::vector<Checked> out;
-  Program fixed;
+  Program fixed, normal, formed;
+  Referee referee{fixed, {}, {}};
   try {
     fixed = fix_sizes(free, sizes);
+    normal = normalise(fixed), formed = stream_forms(normal);
+    referee.in = inputs_of(fixed), referee.want = evaluate(fixed, referee.in, {}, Evaluation::fp64);
   } catch (const Error& e) {
-    for (const Move& m : d.moves) out.push_back({m.name, 0, "no small sizes: " + e.message});
+    for (const Move& m : d.moves) out.push_back({m.name, 0, "it cannot be run at small sizes: " + e.message});
     return out;
   }
-  const Program normal = normalise(fixed), formed = stream_forms(normal);
-  const Values in = inputs_of(fixed), want = evaluate(fixed, in, {}, Evaluation::fp64);
   for (const Move& m : d.moves) {
     const bool first = m.program == d.moves.front().program;
-    out.push_back(checked(m, first ? normal : formed, in, want, fixed.outputs));
+    out.push_back(checked(m, first ? normal : formed, referee));
   }
   return out;
 }

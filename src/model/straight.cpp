@@ -14,6 +14,7 @@ namespace {
 struct Version {
   TensorId tensor = -1;
   std::vector<std::int64_t> low, extent; // the clipped box of the buffer
+  bool gaps = false;                     // not every point of the box is written
 };
 
 struct Writer {
@@ -61,6 +62,12 @@ struct Writer {
     return rewrite(substitute(p, s, with), [&](const ScalarRef& node) -> ScalarRef {
       if (node->op != Op::read) return node;
       const Access& a = std::get<Access>(node->leaf);
+      for (const Index& i : a.at)
+        for_each_access(i, [&](const Access& inner) {
+          for (const auto& one : now)
+            if (buffer(one.first).tensor == inner.tensor)
+              throw Refused{"an index reads " + p.tensor(inner.tensor).name + ", which the kernel makes"};
+        });
       for (const auto& [b, version] : now) {
         if (buffer(b).tensor != a.tensor) continue;
         std::vector<Index> at = a.at;
@@ -103,12 +110,16 @@ struct Writer {
       with.push_back(axis_index(static_cast<AxisId>(a)) + constant_index(first));
       s.axes[a] = n;
     }
-    const bool joins = reducing.count(c.out) > 0 && !original.reduced.empty();
+    const bool joins = reducing.count(c.out) > 0 && now.count(c.out) > 0 && !original.reduced.empty();
     Version made = fresh(c.out, !original.reduced.empty() || reducing.count(c.out) > 0);
     s.body = here(original.body, with), s.guard = here(original.guard, with);
     for (std::size_t d = 0; d < s.at.size(); ++d)
       s.at[d] = substitute(p, original.at[d], with) - constant_index(made.low[d]);
     s.out = made.tensor;
+    std::int64_t points_of_box = 1, written = 1;
+    for (std::int64_t n : made.extent) points_of_box *= n;
+    for (AxisId a : parallel_axes(s)) written *= s.axes[static_cast<std::size_t>(a)].constant();
+    made.gaps = written < points_of_box;
     add(std::move(s));
     if (joins) made = joined(c.out, now.at(c.out), made);
     now[c.out] = made;
@@ -124,6 +135,7 @@ struct Writer {
                   : r == Reducer::any  ? Op::logical_or
                                        : Op::logical_and;
     Version out = fresh(b, true);
+    out.gaps = y.gaps;
     whole(out, out.tensor, points(out), binary(op, read(q, x.tensor, points(out)), read(q, y.tensor, points(out))));
     return out;
   }
@@ -151,7 +163,10 @@ struct Writer {
         reducing.erase(c->out); // whole in one turn, or refused by its law
       compute(*c);
     } else if (const auto* st = std::get_if<Store>(&n.op)) {
-      const Version& x = now.at(st->buffer);
+      const auto made = now.find(st->buffer);
+      if (made == now.end()) return; // nothing of it exists in this tile
+      const Version& x = made->second;
+      if (x.gaps) throw Refused{"a tile of " + buffer(st->buffer).name + " is stored with gaps"};
       std::vector<Index> at;
       for (std::size_t d = 0; d < x.low.size(); ++d)
         at.push_back(axis_index(static_cast<AxisId>(d)) + constant_index(x.low[d]));
@@ -185,6 +200,10 @@ Or<Program> straight(const Program& planned, const Region& region, const Nest& n
   } catch (const Refused& r) {
     return r;
   }
+  for (TensorId t : nest.outputs)
+    if (std::none_of(w.q.nodes.begin(), w.q.nodes.end(),
+                     [&](const auto& n) { return std::get<Statement>(n).out == t; }))
+      return Refused{planned.tensor(t).name + " has no elements"};
   for (const auto* n : later) w.q.nodes.push_back(*n);
   return std::move(w.q);
 }

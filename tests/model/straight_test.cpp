@@ -63,5 +63,14 @@ TEST(Straight, StopsWhereItWouldBeLong) {
   EXPECT_EQ(out.reason(), "more than 1000 statements");
 }
 
+TEST(Straight, RefusesWhatItCannotWriteOut) {
+  const Case gaps = case_of("program flat(a=4, b=5)\ninput X[a b] : f32\nY[size(b)*a+b] = X[a b]\noutput Y\n", {}, {});
+  Schedule s;
+  s.steps = {{AxisStep::How::tile, 0, 2}, {AxisStep::How::tile, 1, 2}};
+  const auto out = straight(gaps.p, gaps.r, expand(gaps.p, gaps.r, s, "k"));
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.reason(), "a tile of Y is stored with gaps");
+}
+
 } // namespace
 } // namespace tilewright
