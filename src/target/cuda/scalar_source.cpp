@@ -50,11 +50,13 @@ std::string ScalarSource::temporary(const std::string& type, const std::string& 
 }
 
 std::string ScalarSource::index(const Index& i) {
+  // What the data says is kept whole until it is looked at: 2^32 is not 0.
+  const bool plain = i.div == Size(1) && i.mod == Size(0);
   std::string sum;
   for (const Index::Term& t : i.terms) {
     std::string term;
     if (const AxisId* a = std::get_if<AxisId>(&t.of)) term = axes_[static_cast<std::size_t>(*a)];
-    else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of)) term = read(**g);
+    else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of)) term = plain ? read(**g) : fmt::format("int({})", read(**g));
     else term = index(*std::get<std::shared_ptr<const Index>>(t.of));
     const std::int64_t c = t.coefficient.constant();
     sum += sum.empty() ? "" : " + ";
