@@ -74,6 +74,9 @@ int main(int argc, char** argv) {
           said += fmt::format("{} x {:.2f} us (predicted {:.2f})", count, seconds * 1e6, k.c.predicted * 1e6);
         }
         device->release_memory();
+      } else {
+        predicted += k.c.predicted * count;
+        said = fmt::format("{} x predicted {:.2f} us", count, k.c.predicted * 1e6);
       }
       std::printf("%-26s %s  %s\n", k.c.name.c_str(), said.c_str(), facts(k).c_str());
       std::fflush(stdout);

@@ -55,7 +55,9 @@ struct PlainChooser : BlockShape {
       all.push_back(std::move(cuts));
     }
     if (sliding > 0) return all;
-    for (std::int64_t points = 1; points <= 16 * piece() * threads; points *= 2) {
+    // A point for each thread at least; threads may share those of a reduction.
+    const bool reduces = std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return !p.statement(id)->reduced.empty(); });
+    for (std::int64_t points = reduces ? std::max(1, threads / m.core.lanes) : threads; points <= 16 * piece() * threads; points *= 2) {
       std::vector<Cut> inside;
       std::int64_t room = points;
       for (std::size_t i = list.size(); i-- > 0;) {
@@ -129,19 +131,6 @@ struct PlainChooser : BlockShape {
 
   // ---- leaves
 
-  // Threads without a point of their own help with the reduction of another's.
-  int lanes_of(const Schedule& s, std::size_t i, const LeafAt& leaf) const {
-    const Statement& st = statement(i);
-    if (st.reduced.empty() || st.reducer == Reducer::argmax || st.reducer == Reducer::argmin) return 1;
-    std::int64_t items = 1;
-    const auto full = full_tile(s, i);
-    for (std::size_t a = 0; a < full.size(); ++a) items *= ceil_div_i64(full[a], leaf.tile[a]);
-    std::int64_t reduced = 1;
-    for (AxisId a : st.reduced) reduced *= st.axes[static_cast<std::size_t>(a)].constant();
-    int lanes = 1;
-    while (lanes < m.core.lanes && items * lanes * 2 <= s.threads && lanes * 2 * 4 <= reduced) lanes *= 2;
-    return lanes;
-  }
   std::vector<LeafAt> leaves(const Schedule& s, const Limits& most) const {
     std::vector<LeafAt> list;
     for (std::size_t i = 0; i < r.statements.size(); ++i) {

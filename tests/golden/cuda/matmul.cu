@@ -11,7 +11,7 @@ kernel matmul
       map D[m n] : f16 = C[m n]
       store D[m0:m1, n0:n1] : f16
 
-extern "C" __global__ void __launch_bounds__(128, 6) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
+extern "C" __global__ void __launch_bounds__(128, 8) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
   unsigned block = blockIdx.x;
   const int n_0 = int(block % 6) * 16, n_1 = min(n_0 + 16, 96);
@@ -20,9 +20,9 @@ extern "C" __global__ void __launch_bounds__(128, 6) matmul(const f16* __restric
   block /= 3;
   f16* const s_A = reinterpret_cast<f16*>(scratch + 0);
   f16* const s_B = reinterpret_cast<f16*>(scratch + 9216);
-  float acc_C[16];
+  float acc_C[8];
   #pragma unroll
-  for (int e = 0; e < 16; ++e) acc_C[e] = 0.0f;
+  for (int e = 0; e < 8; ++e) acc_C[e] = 0.0f;
   int from_B, to_B, row_B = 0;  // of this thread's pieces of B
   bool in_B = true;
   {
@@ -65,12 +65,12 @@ extern "C" __global__ void __launch_bounds__(128, 6) matmul(const f16* __restric
     __syncthreads();
     // C[m n] : f32 = sum[k] A[m k] * B[k n]
     {
-      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 2, warp_n = threadIdx.x / 64 % 1, warp_k = threadIdx.x / 64;
+      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
       const int a2_k = k_0;
-      const f16* a_row[2];
+      const f16* a_row[1];
       #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        const int row = min(warp_m * 32 + m * 16 + lane % 16, 63);
+      for (int m = 0; m < 1; ++m) {
+        const int row = min(warp_m * 16 + m * 16 + lane % 16, 63);
         const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
         a_row[m] = &s_A[((a0_m) - (m_0)) * 72 + ((a2_k) - (k_0))] + lane / 16 * 8;
       }
@@ -81,63 +81,51 @@ extern "C" __global__ void __launch_bounds__(128, 6) matmul(const f16* __restric
         const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
         b_row[n] = &s_B[((a2_k) - (k_0)) * 24 + ((a1_n) - (n_0))] + lane / 8 % 2 * 192 + lane % 8 * 24;
       }
-      unsigned a[2][2][4], b[2][1][4];
-      const int share = warp_k * 32;  // of the products
+      unsigned a[2][1][4], b[2][1][4];
       #pragma unroll
-      for (int m = 0; m < 2; ++m) load_matrices(a[0][m], a_row[m] + (share + 0));
+      for (int m = 0; m < 1; ++m) load_matrices(a[0][m], a_row[m] + (0));
       #pragma unroll
-      for (int n = 0; n < 1; ++n) load_matrices_transposed(b[0][n], b_row[n] + (share + 0) * 24);
+      for (int n = 0; n < 1; ++n) load_matrices_transposed(b[0][n], b_row[n] + (0) * 24);
       #pragma unroll
-      for (int k = 0; k < 32; k += 16) {
-        if (k + 16 < 32) {  // the next products, while these are multiplied
+      for (int k = 0; k < 64; k += 16) {
+        if (k + 16 < 64) {  // the next products, while these are multiplied
           #pragma unroll
-          for (int m = 0; m < 2; ++m) load_matrices(a[(k / 16 + 1) % 2][m], a_row[m] + (share + k + 16));
+          for (int m = 0; m < 1; ++m) load_matrices(a[(k / 16 + 1) % 2][m], a_row[m] + (k + 16));
           #pragma unroll
-          for (int n = 0; n < 1; ++n) load_matrices_transposed(b[(k / 16 + 1) % 2][n], b_row[n] + (share + k + 16) * 24);
+          for (int n = 0; n < 1; ++n) load_matrices_transposed(b[(k / 16 + 1) % 2][n], b_row[n] + (k + 16) * 24);
         }
         #pragma unroll
-        for (int m = 0; m < 2; ++m)
+        for (int m = 0; m < 1; ++m)
         #pragma unroll
           for (int n = 0; n < 2; ++n) multiply_add<f16>(acc_C + (m * 2 + n) * 4, a[k / 16 % 2][m], b[k / 16 % 2][n / 2][n % 2 * 2], b[k / 16 % 2][n / 2][n % 2 * 2 + 1]);
       }
     }
   }
   {
-    const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 2, warp_n = threadIdx.x / 64 % 1, warp_k = threadIdx.x / 64;
-    float* const sums = reinterpret_cast<float*>(scratch + 12288) + threadIdx.x % 64;
-    if (warp_k > 0)
+    const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
     #pragma unroll
-      for (int e = 0; e < 16; ++e) sums[((warp_k - 1) * 16 + e) * 64] = acc_C[e];
-    __syncthreads();
-    if (warp_k == 0) {
+    for (int m = 0; m < 2; ++m)
+    #pragma unroll
+    for (int n = 0; n < 1; ++n) {
+      const int row = warp_m * 16 + m * 8 + lane / 4;
+      const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
+      const bool boxed = true, row_live = a0_m < min(m_1, 150);
+      float w_D[4] = {};
       #pragma unroll
-      for (int w = 0; w < 1; ++w)
-      #pragma unroll
-        for (int e = 0; e < 16; ++e) acc_C[e] += sums[(w * 16 + e) * 64];
-      #pragma unroll
-      for (int m = 0; m < 4; ++m)
-      #pragma unroll
-      for (int n = 0; n < 1; ++n) {
-        const int row = warp_m * 32 + m * 8 + lane / 4;
-        const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
-        const bool boxed = true, row_live = a0_m < min(m_1, 150);
-        float w_D[4] = {};
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-          const int column = warp_n * 16 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
-          const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
-          if (row_live) {
-            const float r_C = acc_C[((m / 2 * 2 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
-            const float r_D = r_C;
-            w_D[u] = r_C;
-          }
+      for (int u = 0; u < 4; ++u) {
+        const int column = warp_n * 16 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
+        const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
+        if (row_live) {
+          const float r_C = acc_C[((m / 2 * 2 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
+          const float r_D = r_C;
+          w_D[u] = r_C;
         }
-        {
-          const word<8> four = exchange<f16>(w_D);
-          const int column = warp_n * 16 + n * 16 + lane % 2 * 8 + lane / 2 % 2 * 4;
-          const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
-          if (row_live) *reinterpret_cast<word<8>*>(&g_D[(a0_m) * 96 + (a1_n)]) = four;
-        }
+      }
+      {
+        const word<8> four = exchange<f16>(w_D);
+        const int column = warp_n * 16 + n * 16 + lane % 2 * 8 + lane / 2 % 2 * 4;
+        const int a1_n = n_0 + int(unsigned(column) / 1 % 16);
+        if (row_live) *reinterpret_cast<word<8>*>(&g_D[(a0_m) * 96 + (a1_n)]) = four;
       }
     }
   }
