@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What needs a GPU. `build` makes a binary that needs only libc and libstdc++ (carry build-gpu/ to the GPU machine); `check` compares
 # every kernel with the CPU target; `sanitize` repeats that for the small ones under compute-sanitizer's four tools; `time` measures,
-# peers in the same process; `models FILE SIZE=N ...` checks and times every kernel of a whole network; `counters` sets the bytes that the GPU counted beside the model's.
+# peers in the same process; `kernels FILE SIZE=N ...` checks and times every kernel of a network; `counters` sets the bytes that the GPU counted beside the model's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bench=${BENCH_GPU:-build-gpu/bench_gpu}
@@ -21,9 +21,9 @@ case "${1:-all}" in
     "$bench" dump "$folder"
     python3 bench/gpu/peers.py "$folder"
     rm -r "$folder" ;;
-  models) "${bench}_models" both "${@:2}" ;;
+  kernels) "${bench}_models" both "${@:2}" ;;
   counters)
     ncu --clock-control none --csv --print-units base --metrics dram__bytes.sum,l1tex__m_xbar2l1tex_read_bytes.sum,l1tex__m_l1tex2xbar_write_bytes.sum,gpu__time_duration.sum "$bench" once 2> /dev/null | python3 bench/gpu/counters.py ;;
   all) for part in check sanitize time counters; do "$0" "$part"; done ;;
-  *) echo "usage: bench/gpu.sh build|check|sanitize|time|models|counters|all" >&2; exit 2 ;;
+  *) echo "usage: bench/gpu.sh build|check|sanitize|time|kernels|counters|all" >&2; exit 2 ;;
 esac
