@@ -110,9 +110,8 @@ inline double error_of(cuda::Device& device, const Made& k, const Placed& at) {
   planned.name = k.c.name, planned.region = k.c.region, planned.schedule = k.c.schedule;
   const bool wide = std::string(name_of(detect_isa())) == "avx512";
   Plan plan;
-  Program laid = p;                      // the CPU target takes weights' bytes as the plan lays them
-  for (const auto& [t, a] : at.given)
-    if (!laid.tensor(t).data.empty()) laid.tensor(t).data = {a.data, a.bytes()}, laid.tensor(t).owner = a.owner;
+  Program laid = p;                      // weights are what was given, as the plan lays them
+  for (const auto& given : at.given) laid.tensor(given.first).data = {}, laid.tensor(given.first).owner.reset();
   plan.program = std::make_shared<const Program>(std::move(laid)), plan.machine = machine_named("generic-avx2"), plan.kernels = {planned}, plan.layouts = k.c.layouts;
   plan.options.threads = 16, plan.options.isa = wide ? "avx512" : "avx2", plan.options.leaf_rows = 6, plan.options.leaf_columns = 16, plan.options.lanes = 8;
   const Values want = testing::execute(plan, at.given);

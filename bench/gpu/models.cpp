@@ -1,6 +1,7 @@
 // Every distinct kernel of whole models on a GPU: right against the CPU target that runs the same nest, and timed.
-//   bench_gpu_models check|time|both MODEL [apart] [NAME=SIZE ...]   one line a kernel and a sum: what was measured, what was predicted
-//   bench_gpu_models compile MODEL [apart] [NAME=SIZE ...]           without a GPU: what the compiler says
+//   bench_gpu_models check|time|both MODEL [apart] [NAME=SIZE ...]   one line a kernel and a sum: what was measured,
+//   what was predicted bench_gpu_models compile MODEL [apart] [NAME=SIZE ...]           without a GPU: what the
+//   compiler says
 #include "gpu/made.h"
 #include "runtime/open.h"
 
@@ -23,7 +24,7 @@ Plan plan_of(int argc, char** argv) {
     o.session.sizes.insert(parse_size(text.substr(0, at), text.substr(at + 1)));
   }
   Program p = load_program(argv[2], o);
-  std::erase_if(o.session.sizes, [&](const auto& size) {       // an import has bound its own
+  std::erase_if(o.session.sizes, [&](const auto& size) { // an import has bound its own
     return std::none_of(p.sizes.begin(), p.sizes.end(), [&](const SizeDecl& d) { return d.name == size.first; });
   });
   o.session.machine = "h200";
@@ -32,14 +33,16 @@ Plan plan_of(int argc, char** argv) {
 
 double tolerance(const Program& p) {
   double most = 1e-6;
-  for (TensorId t : p.outputs) most = std::max(most, p.tensor(t).dtype == DType::f16 ? 1e-3 : p.tensor(t).dtype == DType::bf16 ? 8e-3 : 1e-5);
+  for (TensorId t : p.outputs)
+    most = std::max(most, p.tensor(t).dtype == DType::f16 ? 1e-3 : p.tensor(t).dtype == DType::bf16 ? 8e-3 : 1e-5);
   return most;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return std::fprintf(stderr, "usage: bench_gpu_models check|time|both|compile MODEL [NAME=SIZE ...]\n"), 2;
+  if (argc < 3)
+    return std::fprintf(stderr, "usage: bench_gpu_models check|time|both|compile MODEL [NAME=SIZE ...]\n"), 2;
   const std::string mode = argv[1];
   try {
     const Plan plan = plan_of(argc, argv);
@@ -74,11 +77,15 @@ int main(int argc, char** argv) {
           said += fmt::format("{} x {:.2f} us (predicted {:.2f})", count, seconds * 1e6, k.c.predicted * 1e6);
         }
         device->release_memory();
+      } else {
+        predicted += k.c.predicted * count;
+        said = fmt::format("{} x predicted {:.2f} us", count, k.c.predicted * 1e6);
       }
       std::printf("%-26s %s  %s\n", k.c.name.c_str(), said.c_str(), facts(k).c_str());
       std::fflush(stdout);
     }
-    std::printf("%zu kernels, %zu distinct: %.1f us, predicted %.1f us\n", plan.kernels.size(), made.size(), all * 1e6, predicted * 1e6);
+    std::printf("%zu kernels, %zu distinct: %.1f us, predicted %.1f us\n", plan.kernels.size(), made.size(), all * 1e6,
+                predicted * 1e6);
     return right ? 0 : 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());

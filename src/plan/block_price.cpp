@@ -15,10 +15,12 @@ struct Work { double tensor = 0, issue = 0, scratch = 0, copy = 0, busy = 1, cha
 
 // What generated kernels were seen to do on an H200 (1000 schedules of ten kernels, bench_gpu explore), beyond the rates of a machine:
 // warps wait for operands, so that they fill at most `most` of the slots, and alone a tenth each; the leaf's instructions a multiply-add
-// against those counted below; those that issue a copy or a store of 16 bytes; a block's own; latencies around a leaf.
+// against those counted below; those that issue a copy or a store of 16 bytes; a block's own; latencies around a leaf, and of one that stands behind
+// another (in a loop half, behind two others); clocks
+// from a product to the next of a thread that has many.
 struct Seen {
   double most = 0.65, warp = 1 / 10.2, window = 0.74, product = 0.65, load = 8.3, store = 1.9, iteration = 4, block = 270, scratch = 2;
-  double leaf = 98e-9, chain = 0.27, copy = 0.3;
+  double leaf = 98e-9, phase = 0.7e-6, chain = 0.27, copy = 0.3, product_clocks = 10;
 };
 constexpr Seen seen;
 double filled(double warps) { return std::min(seen.most, warps * seen.warp); }
@@ -86,6 +88,13 @@ struct Pricer {
       }
     }
     const auto fma = unit_for(b.m, UnitKind::fma, DType::f32), alu = unit_for(b.m, UnitKind::alu, DType::f32);
+    const std::int64_t points_of = std::max<std::int64_t>(b.cost.done[i].points, 1);
+    if (!b.facts[i].window && !b.facts[i].contraction) {
+      // What a point reads, over its operations.
+      double accesses = 0;
+      for_each_access(statement(i), [&](const Access&) { accesses += 1; });
+      fetched = accesses * static_cast<double>(points_of) / static_cast<double>(std::max<std::int64_t>(1, b.cost.done[i].multiply_adds + b.cost.done[i].operations));
+    }
     const double convert = width >= 4 || !fma || !alu ? 0 : operations_per_second(b.m, *fma, DType::f32) / 2 / operations_per_second(b.m, *alu, DType::f32);
     const double n = static_cast<double>(b.cost.done[i].multiply_adds + b.cost.done[i].operations) / blocks;
     const double pieces = std::max(1.0, lanes * width / 16);
@@ -96,7 +105,8 @@ struct Pricer {
     const double busy = std::clamp(points / (lanes * beside) * helped, 32.0, static_cast<double>(b.s.threads)) / 32;
     const double latency = fma ? b.m.units[static_cast<std::size_t>(*fma)].latency : 0;
     const double leaf_instructions = l && !l->tensor && b.facts[i].contraction ? seen.product : seen.window;
-    return {0, leaf_instructions * n * (1 + fetched * (convert + pieces / lanes)) / slots(), seen.scratch * n * fetched * width / scratch_rate() / 2, 0, busy, std::min(products / helped, 16.0) * latency};
+    return {0, leaf_instructions * n * (1 + fetched * (convert + pieces / lanes)) / slots(), seen.scratch * n * fetched * width / scratch_rate() / 2, 0, busy,
+            products > 16 && !is_streamed(i) ? products / helped * seen.product_clocks / clock / seen.chain : std::min(products / helped, 16.0) * latency};
   }
 
   // How often a block comes by a statement's points: a reduction over the streamed axis sees each of them in every iteration.
@@ -118,17 +128,18 @@ struct Pricer {
       const bool streamed = is_streamed(i);
       std::int64_t points = l->tensor ? l->rows * l->columns / 32 : 1, fetched = l->tensor && !l->group ? (l->rows + l->columns) / 2 : 0;
       for (std::int64_t t : l->tile) points *= t;
-      if (!l->tensor) fetched = 28 + points / 4;
+      if (!l->tensor) fetched = 32 + points / 4;
       if (streamed) held += points, most = std::max(most, fetched);
       else most = std::max(most, points + fetched);
     }
-    return std::min<std::int64_t>(held + most + 40, b.m.core.thread_registers);
+    return held + most + 40;
   }
-  int most_resident() const {
+  int most_resident() const {                 // none where a thread has too few registers
     const Core& core = b.m.core;
+    if (registers() > core.thread_registers) return 0;
     const std::int64_t granule = std::max<std::int64_t>(core.register_granule, 1);
     const std::int64_t by_scratch = b.scratch ? b.m.levels[static_cast<std::size_t>(level_of(b.m, LevelRole::scratch))].capacity / (b.scratch + core.reserved_scratch) : core.blocks;
-    const std::int64_t by_registers = core.registers / (ceil_div_i64(registers(), granule) * granule * b.s.threads);
+    const std::int64_t by_registers = core.registers / (ceil_div_i64(std::min<std::int64_t>(registers(), core.thread_registers), granule) * granule * b.s.threads);
     return static_cast<int>(std::max<std::int64_t>(1, std::min<std::int64_t>({by_scratch, by_registers, core.threads / b.s.threads, core.blocks})));
   }
   int resident() const { return b.s.resident > 0 ? b.s.resident : most_resident(); }
@@ -177,12 +188,13 @@ struct Pricer {
   double seconds() const {
     Work all;
     double chain = 0, step = 0;          // of one block: phases one after the other; latencies of an iteration
+    int phases = 0;                      // leaves, one after the other
     double beside = 0;                   // what runs by itself while the threads go on
     for (std::size_t i = 0; i < b.r.statements.size(); ++i) {
       const LeafAt* l = leaf(i);
       const Work w = l && l->tensor ? on_tensors(i, *l) : on_threads(i, l);
       (l && l->group ? beside : chain) += std::max({w.tensor, w.issue / filled(w.busy), w.scratch});
-      if (l) step += seen.leaf + seen.chain * w.chain;
+      if (l) step += seen.leaf + seen.chain * w.chain, ++phases;
       all.tensor += w.tensor, all.issue += w.issue, all.scratch += w.scratch;
     }
     const auto cache = find(b.m, LevelRole::cache);
@@ -195,7 +207,7 @@ struct Pricer {
     const bool near_enough = cache && b.cost.compulsory <= b.m.levels[static_cast<std::size_t>(near)].usable;
     const double coming = seen.copy * b.m.latency.copy + (near_enough ? 0 : 2 * b.m.levels[static_cast<std::size_t>(far)].latency) + one;
     const double wait = stages() == 1 ? coming : std::max(0.0, coming / (stages() - 1) - chain / iterations() - step);
-    double alone = chain + iterations() * (step + wait);
+    double alone = chain + iterations() * (step + wait) + (iterations() > 1 ? iterations() * std::max(0, phases - 2) * seen.phase / 2 : std::max(0, phases - 1) * seen.phase);
     if (bulk()) return in_bulk(all, beside, chain, coming);
     alone = (stages() == 1 ? beside + alone : std::max(beside, alone) + 0.1 * iterations() * coming / (stages() - 1)) + one;
     // The pipes of a core and the chain of a block get in each other's way: they add as squares.

@@ -81,9 +81,27 @@ struct BlockShape {
     for (std::size_t i = 0; i < r.statements.size(); ++i)
       for (std::size_t j = i + 1; j < r.statements.size(); ++j)
         for_each_access(statement(j), [&](const Access& a) {
-          if (a.tensor == statement(i).out && first[j] != first[i] && !std::count(list.begin(), list.end(), a.tensor)) list.push_back(a.tensor);
+          if (a.tensor == statement(i).out && (first[j] != first[i] || meets(j)) && !std::count(list.begin(), list.end(), a.tensor)) list.push_back(a.tensor);
         });
     return list;
+  }
+  // Whether a map reads what several reductions make: a loop may stand between those.
+  bool meets(std::size_t j) const {
+    std::set<std::size_t> from;
+    std::vector<std::size_t> open{j};
+    while (!open.empty()) {
+      const std::size_t at = open.back();
+      open.pop_back();
+      if (!statement(at).reduced.empty()) {
+        from.insert(at);
+        continue;
+      }
+      for_each_access(statement(at), [&](const Access& a) {
+        for (std::size_t i = 0; i < at; ++i)
+          if (statement(i).out == a.tensor) open.push_back(i);
+      });
+    }
+    return from.size() > 1;
   }
 
   // ---- costs, by the order of the steps
@@ -190,7 +208,7 @@ struct BlockShape {
   }
 
   // Which operands of a contraction take the tensor path, as warps of 16 x 8 fragments.
-  std::optional<LeafAt> tensor_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, std::int64_t products, int warps) const {
+  std::optional<LeafAt> tensor_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, std::int64_t products, std::int64_t iterations, int warps) const {
     if (columns % 16) return std::nullopt;
     LeafAt best;
     double least = INFINITY;
@@ -202,10 +220,10 @@ struct BlockShape {
         leaf.warps_k = k;
         leaf.rows = static_cast<int>(ceil_div_i64(ceil_div_i64(rows, leaf.warps_m), 16) * 16);
         if (leaf.rows * leaf.columns > 64 * 64) continue;                       // accumulators of a thread: 128 registers
-        const double reads = 1.0 / leaf.rows + 1.0 / leaf.columns;              // scratch read a multiply-add
-        const double waste = static_cast<double>(leaf.rows * leaf.warps_m) / static_cast<double>(rows);
-        const double adding = 1 + 0.02 * (k - 1) * leaf.rows * leaf.columns / static_cast<double>(products);
-        if (reads * waste * adding < least) least = reads * waste * adding, best = leaf;
+        // Clocks of a warp: instructions and what they read for each step of products, the maps behind, sums that are handed on.
+        const double held = leaf.rows * leaf.columns / 32.0, steps = static_cast<double>(products * iterations) / (16.0 * k);
+        const double clocks = steps * (held / 4 * 8 + (leaf.rows + leaf.columns) / 16 * 8) + held * 10 + (k > 1 ? held * 2 * k + 60 : 0);
+        if (clocks < least) least = clocks, best = leaf;
       }
     }
     if (std::isinf(least)) return std::nullopt;
@@ -239,7 +257,7 @@ struct BlockShape {
     for (AxisId a : c->n) columns *= of(a);
     for (AxisId a : c->batch)
       if (of(a) != 1) return std::nullopt;
-    return tensor_leaf(i, rows, columns, of(k), s.threads / 32);
+    return tensor_leaf(i, rows, columns, of(k), 1, s.threads / 32);
   }
 
   static std::int64_t divisor(std::int64_t n, std::int64_t most) {
@@ -296,6 +314,22 @@ struct BlockShape {
       grow(place_of(inner), std::min(most.lanes, std::max<std::int64_t>(1, 16 / width_of(statement(i).out))));
     }
     return leaf;
+  }
+  // Threads without a point of their own help with the reduction of another's.
+  int lanes_of(const Schedule& s, std::size_t i, const LeafAt& leaf) const {
+    const Statement& st = statement(i);
+    for (AxisId a : st.reduced)
+      for (const AxisStep& step : s.steps)
+        if (region_axis(i, a) == step.axis) return 1;                           // its sums live across a loop
+    if (st.reduced.empty() || (facts[i].window && facts[i].window->weights) || st.reducer == Reducer::argmax || st.reducer == Reducer::argmin) return 1;
+    std::int64_t items = 1;
+    const auto full = full_tile(s, i);
+    for (std::size_t a = 0; a < full.size(); ++a) items *= ceil_div_i64(full[a], leaf.tile[a]);
+    std::int64_t reduced = 1;
+    for (AxisId a : st.reduced) reduced *= st.axes[static_cast<std::size_t>(a)].constant();
+    int lanes = 1;
+    while (lanes < m.core.lanes && items * lanes * 2 <= s.threads && lanes * 2 * 4 <= reduced) lanes *= 2;
+    return lanes;
   }
 };
 

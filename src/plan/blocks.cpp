@@ -96,6 +96,7 @@ struct BlockChooser : BlockShape {
         if (statement(i).reduced.empty() || (tensor && i == last)) continue;
         const auto own = i == last ? std::nullopt : whole_tensor_leaf(s, i);
         all.push_back(own ? *own : vector_leaf(s, i, most));
+        if (!own) all.back().lanes = lanes_of(s, i, all.back());
       }
       const bool known = std::any_of(list.begin(), list.end(), [&](const std::vector<LeafAt>& other) {
         return std::equal(other.begin(), other.end(), all.begin(), all.end(), [](const LeafAt& x, const LeafAt& y) { return x.tile == y.tile; });
@@ -165,7 +166,7 @@ struct BlockChooser : BlockShape {
     if (height * width > (chunk > 64 ? 8 : 128) * threads) return;            // accumulators of a thread; long chunks are for small tiles
     const DType type = p.tensor(facts[last].contraction->a->tensor).dtype;
     std::optional<LeafAt> tensor;
-    if (warp_unit(m, type) && std::min(chunk, extent(products)) % 8 == 0) tensor = tensor_leaf(last, height, width, std::min(chunk, extent(products)), threads / 32);
+    if (warp_unit(m, type) && std::min(chunk, extent(products)) % 8 == 0) tensor = tensor_leaf(last, height, width, std::min(chunk, extent(products)), ceil_div_i64(extent(products), chunk), threads / 32);
     if (!tensor && height * width > 64 * threads) return;
     place_values(s, last);
     if (const auto group = group_leaf(last, height, width, chunk, threads)) {

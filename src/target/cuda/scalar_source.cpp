@@ -50,21 +50,23 @@ std::string ScalarSource::temporary(const std::string& type, const std::string& 
 }
 
 std::string ScalarSource::index(const Index& i) {
-  // What the data says is kept whole until it is looked at: 2^32 is not 0.
-  const bool plain = i.div == Size(1) && i.mod == Size(0);
+  // What the data says is kept whole until it is looked at: 2^32 is not 0. Only what is divided by more than 2^31 stays so.
+  const bool plain = i.div == Size(1) && i.mod == Size(0), whole = i.div.constant() > INT32_MAX || i.mod.constant() > INT32_MAX;
   std::string sum;
   for (const Index::Term& t : i.terms) {
     std::string term;
     if (const AxisId* a = std::get_if<AxisId>(&t.of)) term = axes_[static_cast<std::size_t>(*a)];
-    else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of)) term = plain ? read(**g) : fmt::format("int({})", read(**g));
+    else if (const auto* g = std::get_if<std::shared_ptr<const Access>>(&t.of)) term = plain ? read(**g) : fmt::format("{}({})", whole ? "i64" : "int", read(**g));
     else term = index(*std::get<std::shared_ptr<const Index>>(t.of));
     const std::int64_t c = t.coefficient.constant();
     sum += sum.empty() ? "" : " + ";
     sum += c == 1 ? term : fmt::format("{} * {}", c, term);
   }
   if (i.offset.constant() != 0 || sum.empty()) sum += fmt::format("{}{}", sum.empty() ? "" : " + ", i.offset.constant());
-  if (i.div != Size(1)) sum = fmt::format("floor_div({}, {})", sum, i.div.constant());
-  if (i.mod != Size(0)) sum = fmt::format("floor_mod({}, {})", sum, i.mod.constant());
+  if (whole) sum = fmt::format("i64({})", sum);
+  if (i.div != Size(1)) sum = fmt::format("floor_div({}, {}{})", sum, i.div.constant(), whole ? "ll" : "");
+  if (i.mod != Size(0)) sum = fmt::format("floor_mod({}, {}{})", sum, i.mod.constant(), whole ? "ll" : "");
+  if (whole) sum = fmt::format("int({})", sum);
   return "(" + sum + ")";
 }
 
