@@ -94,6 +94,10 @@ inline Placed place(cuda::Device& device, const Made& k, int copies) {
       else device.upload(at, given->second.data, bytes);
       arguments.push_back(at);
     }
+    if (k.source->faults) {              // a word that says whether an index was out of range
+      arguments.push_back(device.allocate(16));
+      device.fill(arguments.back(), 0, 16);
+    }
     out.sets.push_back(std::move(arguments));
   }
   return out;

@@ -20,7 +20,7 @@ constexpr const char* footer =
 // What was typed, before it is looked at.
 struct Typed {
   std::vector<std::string> sizes, without, sparse;
-  std::string objective = "time", fuse = "on", constraints = "own", cost = "exact";
+  std::string objective = "time", fuse, constraints = "own", cost = "exact";
 };
 
 void add_common(CLI::App& app, Common& c, Typed& typed) {
@@ -46,7 +46,7 @@ void add_common(CLI::App& app, Common& c, Typed& typed) {
   app.add_option("--cost", typed.cost, "by bytes: exact, or paper: its equations, for comparison")
       ->check(CLI::IsMember({"exact", "paper"}))
       ->capture_default_str();
-  app.add_option("--fuse", typed.fuse, "kernels of several reductions, where they pay: on or off")
+  app.add_option("--fuse", typed.fuse, "kernels of several reductions, where they pay: on (a CPU's default) or off (a GPU's)")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
   app.add_option("--sparse", typed.sparse,
@@ -106,7 +106,7 @@ void take_sizes(Common& c, const Typed& typed) {
   }
   c.open.session.without = typed.without;
   c.open.session.objective = typed.objective == "bytes" ? Objective::bytes : Objective::time;
-  c.open.session.fuse = typed.fuse == "on";
+  if (!typed.fuse.empty()) c.open.session.fuse = typed.fuse == "on";
   c.open.session.rules.paper_constraints = typed.constraints == "paper";
   c.open.session.rules.paper_cost = typed.cost == "paper";
   if (typed.objective != "bytes" && (typed.constraints == "paper" || typed.cost == "paper"))

@@ -75,7 +75,7 @@ KernelPage page_of(const Program& p, const Part& part, const Machine& m) {
                   closed_form(p, part, Count::values),
                   closed_form(p, part, Count::bytes),
                   0,
-                  live_turns(p, part.region, part.schedule),
+                  live_share(p, part.region, part.schedule),
                   divisors(p, part.region, m, true),
                   {},
                   0,

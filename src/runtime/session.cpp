@@ -60,7 +60,7 @@ PlanOptions plan_options(const SessionOptions& o, const Machine& machine) {
                                                                          : std::max(1, machine.core.count);
   PlanOptions plan{threads, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
   plan.objective = o.objective;
-  plan.fuse = o.fuse;
+  plan.fuse = o.fuse.value_or(true);
   plan.strict = o.strict;
   for (const auto& [tensor, text] : o.sparse)
     if (const double live = parse_sparse(tensor, text).live; live >= 0) plan.live_of[tensor] = live;
@@ -167,6 +167,8 @@ namespace {
 // What a plan for a GPU is made with: the machine that the GPU is, all of its cores.
 SessionOptions for_gpu(SessionOptions o, const cuda::Device& gpu, std::vector<std::string>& notes) {
   o.threads = 0;
+  // Joined kernels of whole networks have not been seen right on a GPU: they are for those who ask.
+  if (!o.fuse) o.fuse = false;
   if (o.machine.empty()) {
     std::string note;
     o.machine = machine_for(gpu.facts(), note).name;
