@@ -84,9 +84,9 @@ std::vector<std::string> split_zero(const std::string& text) {
   return parts;
 }
 
-struct Pipe {
+struct Channel {
   int read = -1, write = -1;
-  Pipe() {
+  Channel() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
       throw Error(Code::device, "", fmt::format("no pipe can be made: {}", std::strerror(errno)));
@@ -129,7 +129,7 @@ Peer::Peer(const std::string& python, const std::string& model, int threads, con
 Peer::~Peer() { stop(); }
 
 void Peer::start(const std::vector<std::string>& command) {
-  const Pipe in, out;
+  const Channel in, out;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in.read, STDIN_FILENO);

@@ -1,5 +1,7 @@
 #include "support/memory.h"
 
+#include <malloc.h>
+
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -49,6 +51,12 @@ std::shared_ptr<std::byte[]> zeroed_bytes(std::size_t bytes, Pages pages) {
   if (!memory) too_much(bytes);
   std::memset(memory, 0, bytes);
   return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
+}
+
+void trim_heap() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace tilewright

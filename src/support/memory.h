@@ -11,4 +11,7 @@ namespace tilewright {
 enum class Pages { small, large };
 std::shared_ptr<std::byte[]> zeroed_bytes(std::size_t bytes, Pages = Pages::small);   // Error(memory) where there is not enough
 
+// The heap gives back what it keeps of blocks that were let go: planning leaves some MiB behind, while weights are about to exist twice.
+void trim_heap();
+
 }  // namespace tilewright

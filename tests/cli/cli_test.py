@@ -554,7 +554,7 @@ class PlanFile(Case):
                              ([("tile", "k", 4)], [place, "k is reduced with sum"]), ([("stream", "n", 4)], ["n is not reduced"]),
                              ([("tile", "n", 4), ("tile", "n", 2)], ["#/kernels/0/schedule/1", "more than one step"]),
                              ([("stream", "k", 4), ("tile", "n", 2)], ["inside a stream"]), ([("tile", "zz", 2)], ["no axis zz", "n, a, k"]),
-                             ([("whole", "n", 2)], ["whole", "tile, stream"])]:
+                             ([("whole", "n", 2)], ["whole", "tile, walk, stream"])]:
             self.expect(2, "run", MLP, "--plan", self.with_steps(*steps), message=parts)
 
     def test_its_kernels_may_be_regrouped(self):

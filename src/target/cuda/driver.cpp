@@ -117,7 +117,7 @@ const Driver& driver() {
     lib.get(d.event_elapsed, "cuEventElapsedTime");
     lib.get(d.event_destroy, "cuEventDestroy_v2");
     lib.get(d.error_string, "cuGetErrorString");
-    lib.get(d.encode_tiled, "cuTensorMapEncodeTiled");
+    lib.find(d.encode_tiled, "cuTensorMapEncodeTiled");      // came with the copy engine
     return d;
   }();
   return made;
@@ -248,6 +248,7 @@ Described describe(const TensorMap& map, Address at) {
   if (type == types.end() || at % 16) throw Error(Code::device, "", fmt::format("no boxes of {} at address {:#x}", name_of(map.dtype), at), "give tensors that begin on 16 bytes");
   std::vector<std::uint64_t> dims(map.dims.begin(), map.dims.end()), strides(map.strides.begin(), map.strides.end());
   std::vector<std::uint32_t> box(map.box.begin(), map.box.end()), steps(map.box.size(), 1);
+  if (!driver().encode_tiled) throw Error(Code::device, "cuTensorMapEncodeTiled", "the CUDA library lacks this function", "install a newer driver");
   Described out;
   constexpr int swizzle_128 = 3, promotion_256 = 3;
   check(driver().encode_tiled(&out, type->second, static_cast<std::uint32_t>(dims.size()), at, dims.data(), strides.data(), box.data(), steps.data(), 0, swizzle_128, promotion_256, 0),

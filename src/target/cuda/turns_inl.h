@@ -11,24 +11,23 @@ namespace tilewright::cuda {
 struct TurnConditions : Bulk {
   struct Ends { std::string low, high; };         // of an integer; empty: not known
 
-  Ends ends(const ScalarRef& s) const {
+  Ends ends(const ScalarRef& x) const {
     double literal_ = 0;
-    if (is_literal(s, &literal_)) return {fmt::format("{}", static_cast<std::int64_t>(literal_)), fmt::format("{}", static_cast<std::int64_t>(literal_))};
-    if (s->op == Op::cast && !is_float(s->dtype)) return ends(s->args[0]);
-    if (s->op == Op::size) return {std::to_string(std::get<Size>(s->leaf).constant()), std::to_string(std::get<Size>(s->leaf).constant())};
-    if (s->op == Op::axis) {
-      const RegionAxis a = std::get<AxisId>(s->leaf);
-      for (std::size_t i = 0; i < s_steps().size(); ++i)
-        if (s_steps()[i].axis == a) return {variable(static_cast<int>(2 * i)), fmt::format("({} - 1)", variable(static_cast<int>(2 * i + 1)))};
+    if (is_literal(x, &literal_)) return {fmt::format("{}", static_cast<std::int64_t>(literal_)), fmt::format("{}", static_cast<std::int64_t>(literal_))};
+    if (x->op == Op::cast && !is_float(x->dtype)) return ends(x->args[0]);
+    if (x->op == Op::size) return {std::to_string(std::get<Size>(x->leaf).constant()), std::to_string(std::get<Size>(x->leaf).constant())};
+    if (x->op == Op::axis) {
+      const RegionAxis a = std::get<AxisId>(x->leaf);
+      for (std::size_t i = 0; i < s.steps.size(); ++i)
+        if (s.steps[i].axis == a) return {variable(static_cast<int>(2 * i)), fmt::format("({} - 1)", variable(static_cast<int>(2 * i + 1)))};
       return {"0", std::to_string(r.axes[static_cast<std::size_t>(a)].constant() - 1)};
     }
-    if (s->op != Op::add && s->op != Op::sub) return {};
-    const Ends a = ends(s->args[0]), b = ends(s->args[1]);
+    if (x->op != Op::add && x->op != Op::sub) return {};
+    const Ends a = ends(x->args[0]), b = ends(x->args[1]);
     if (a.low.empty() || b.low.empty()) return {};
-    if (s->op == Op::add) return {fmt::format("({} + {})", a.low, b.low), fmt::format("({} + {})", a.high, b.high)};
+    if (x->op == Op::add) return {fmt::format("({} + {})", a.low, b.low), fmt::format("({} + {})", a.high, b.high)};
     return {fmt::format("({} - {})", a.low, b.high), fmt::format("({} - {})", a.high, b.low)};
   }
-  const std::vector<AxisStep>& s_steps() const { return s.steps; }
 
   std::string holds(const ScalarRef& c, bool all) const {
     const std::string unknown = all ? "false" : "true";

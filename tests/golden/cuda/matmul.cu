@@ -13,6 +13,7 @@ kernel matmul
 
 extern "C" __global__ void __launch_bounds__(128, 8) matmul(const f16* __restrict__ g_A, const f16* __restrict__ g_B, f16* __restrict__ g_D) {
   extern __shared__ __align__(1024) unsigned char scratch[];
+  await_predecessor();
   f16* const s_A = reinterpret_cast<f16*>(scratch + 0);
   f16* const s_B = reinterpret_cast<f16*>(scratch + 9216);
   unsigned block = blockIdx.x;
@@ -65,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(128, 8) matmul(const f16* __restric
     __syncthreads();
     // C[m n] : f32 = sum[k] A[m k] * B[k n]
     {
-      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
+      const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
       const int a2_k = k_0;
       const f16* a_row[1];
       #pragma unroll
@@ -83,9 +84,9 @@ extern "C" __global__ void __launch_bounds__(128, 8) matmul(const f16* __restric
       }
       unsigned a[2][1][4], b[2][1][4];
       #pragma unroll
-      for (int m = 0; m < 1; ++m) load_matrices(a[0][m], a_row[m] + 0);
+      for (int m = 0; m < 1; ++m) load_matrices(a[0][m], a_row[m] + (0));
       #pragma unroll
-      for (int n = 0; n < 1; ++n) load_matrices_transposed(b[0][n], b_row[n] + 0 * 24);
+      for (int n = 0; n < 1; ++n) load_matrices_transposed(b[0][n], b_row[n] + (0) * 24);
       #pragma unroll
       for (int k = 0; k < 64; k += 16) {
         if (k + 16 < 64) {  // the next products, while these are multiplied
@@ -102,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(128, 8) matmul(const f16* __restric
     }
   }
   {
-    const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 32 / 4;
+    const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
     #pragma unroll
     for (int m = 0; m < 2; ++m)
     #pragma unroll

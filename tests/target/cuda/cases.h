@@ -6,6 +6,7 @@
 
 #include "expr/evaluate.h"
 #include "expr/text.h"
+#include "law/excerpt.h"
 #include "law/operand_types.h"
 #include "law/stream_forms.h"
 #include "normal/normal.h"
@@ -82,7 +83,7 @@ inline std::vector<std::pair<GpuCase, int>> distinct_kernels(const Plan& plan) {
   std::map<std::string, std::size_t> known;
   for (const PlannedKernel& k : plan.kernels) {
     if (!k.region) continue;
-    const auto [at, fresh] = known.emplace(signature(*plan.program, *k.region, plan.layouts), list.size());
+    const auto [at, fresh] = known.emplace(signature(*plan.program, *k.region, &plan.layouts), list.size());
     if (fresh) list.emplace_back(kernel_case(plan, k), 0);
     ++list[at->second].second;
   }
