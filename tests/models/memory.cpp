@@ -57,9 +57,10 @@ int measure(const std::string& path, const Binding& sizes) {
   for (TensorId t : session.program().outputs) make(t, out);
   session.run(in, out);
   const double peak = status_mib("VmHWM") - idle, activations = mib(session.arena_bytes() + own);
-  const double allowed = 2 * mib(weights) + activations;
-  std::printf("%-24s weights %6.1f MiB, activations %5.1f, peak after import %6.1f, packing %6.1f, a run %6.1f, allowed %6.1f  %s\n",
-              path.substr(path.rfind('/') + 1).c_str(), mib(weights), activations, imported, packed, peak, allowed,
+  const double scratch = mib(session.executable()->scratch * o.session.threads);   // what walks and packed operands keep, a worker
+  const double allowed = 2 * mib(weights) + activations + scratch;
+  std::printf("%-24s weights %6.1f MiB, activations %5.1f, scratch %5.1f, peak after import %6.1f, packing %6.1f, a run %6.1f, allowed %6.1f  %s\n",
+              path.substr(path.rfind('/') + 1).c_str(), mib(weights), activations, scratch, imported, packed, peak, allowed,
               peak < allowed ? "ok" : "TOO MUCH");
   return peak < allowed ? 0 : 1;
 }
