@@ -473,6 +473,24 @@ const Stream::State* Stream::state_of(TensorId t) const {
   return nullptr;
 }
 
+namespace {
+
+// What a turn reads must be there by then: a tensor that is made behind the loop has no value for each turn.
+std::string read_too_early(const Stream& s) {
+  std::set<TensorId> behind;
+  for (StatementId id : s.finish) behind.insert(s.program.statement(id)->out);
+  std::string early;
+  for (const auto* list : {&s.ahead, &s.turn})
+    for (StatementId id : *list)
+      for_each_access(*s.program.statement(id), [&](const Access& a) {
+        if (early.empty() && behind.count(a.tensor))
+          early = fmt::format("{} reads {}, which is known only behind the loop", s.program.tensor(s.program.statement(id)->out).name, s.program.tensor(a.tensor).name);
+      });
+  return early;
+}
+
+} // namespace
+
 Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
   Deriver d(Stream{p, r, axis, {}, {}, {}, {}, {}, {}});
   try {
@@ -480,6 +498,7 @@ Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
   } catch (const Refused& refused) {
     return refused;
   }
+  if (std::string early = read_too_early(d.out); !early.empty()) return Refused{std::move(early)};
   return std::move(d.out);
 }
 
