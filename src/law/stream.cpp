@@ -489,6 +489,23 @@ std::string read_too_early(const Stream& s) {
   return early;
 }
 
+// Maps are looked through when a sum is corrected; a sum over another axis is not: what it makes of a statistic may not move.
+std::string sum_of_what_moves(const Stream& s) {
+  std::set<TensorId> moving;
+  for (const Stream::State& state : s.state) moving.insert(state.tensor);
+  for (const auto* list : {&s.ahead, &s.turn})
+    for (StatementId id : *list) {
+      const Statement& st = *s.program.statement(id);
+      TensorId read = -1;
+      for_each_access(st, [&](const Access& a) { read = moving.count(a.tensor) ? a.tensor : read; });
+      if (read < 0 || std::any_of(s.state.begin(), s.state.end(), [&](const Stream::State& x) { return x.reduction == id; })) continue;
+      if (!st.reduced.empty())
+        return fmt::format("{} is reduced over another axis and reads {}, which moves from turn to turn", s.program.tensor(st.out).name, s.program.tensor(read).name);
+      moving.insert(st.out);
+    }
+  return {};
+}
+
 } // namespace
 
 Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
@@ -499,6 +516,7 @@ Or<Stream> derive_stream(const Program& p, const Region& r, RegionAxis axis) {
     return refused;
   }
   if (std::string early = read_too_early(d.out); !early.empty()) return Refused{std::move(early)};
+  if (std::string moves = sum_of_what_moves(d.out); !moves.empty()) return Refused{std::move(moves)};
   return std::move(d.out);
 }
 
