@@ -18,6 +18,7 @@
 #include "runtime/plan_file.h"
 #include "runtime/sparse_options.h"
 #include "sparse/spread.h"
+#include "support/cache.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "target/cuda/kernel_cache.h"
@@ -221,7 +222,7 @@ Session::Session(const Program& program, const SessionOptions& options) {
   copy_weights(own);
   cuda::Built built;
   if (gpu) {
-    built = cuda::build(plan_, gpu->arch(), {threads_of(options), cuda::cache_folder(), cuda::compiling_allowed()});
+    built = cuda::build(plan_, gpu->arch(), {threads_of(options), cache_folder(), cuda::compiling_allowed()});
     follow_build(plan_, built, notes_);
     timing_.compile = built.seconds;
     watch.lap();

@@ -34,13 +34,6 @@ std::string path_of(const std::string& folder, const std::string& key) {
 
 } // namespace
 
-std::string cache_folder() {
-  if (const std::string own = variable("TILEWRIGHT_CACHE_DIR"); !own.empty()) return own;
-  if (const std::string base = variable("XDG_CACHE_HOME"); !base.empty()) return base + "/tilewright";
-  const std::string home = variable("HOME");
-  return home.empty() ? home : home + "/.cache/tilewright";
-}
-
 bool compiling_allowed() { return variable("TILEWRIGHT_JIT") != "off"; }
 
 std::string cache_key(std::string_view source, const std::string& arch, const std::string& compiler) {

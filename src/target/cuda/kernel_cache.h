@@ -13,7 +13,6 @@
 
 namespace tilewright::cuda {
 
-std::string cache_folder(); // empty: there is nowhere to keep anything
 bool compiling_allowed();
 std::string cache_key(std::string_view source, const std::string& arch, const std::string& compiler);
 std::optional<Compiled> read_cached(const std::string& folder, const std::string& key);
