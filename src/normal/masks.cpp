@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -111,6 +112,85 @@ std::optional<Masked> masked(const Program& p, const ScalarRef& s) {
   return std::nullopt;
 }
 
+namespace {
+
+// A sum of multiples of axes.
+struct Line { std::int64_t offset = 0; std::map<AxisId, std::int64_t> of; };
+
+std::optional<Line> line(const ScalarRef& v) {
+  double n = 0;
+  if (!is_integer(v->dtype)) return std::nullopt;
+  if (is_literal(v, &n)) return std::abs(n) < 0x1p40 ? std::optional(Line{static_cast<std::int64_t>(n), {}}) : std::nullopt;
+  if (v->op == Op::axis) return Line{0, {{std::get<AxisId>(v->leaf), 1}}};
+  if (v->op == Op::cast) return line(v->args[0]);
+  if (v->op != Op::add && v->op != Op::sub) return std::nullopt;
+  auto a = line(v->args[0]);
+  const auto b = line(v->args[1]);
+  if (!a || !b) return std::nullopt;
+  const std::int64_t sign = v->op == Op::add ? 1 : -1;
+  a->offset += sign * b->offset;
+  for (const auto& [axis, c] : b->of) a->of[axis] += sign * c;
+  return a;
+}
+
+// What is at least 0 where comparisons, all of them, hold; false: there is another condition.
+bool lines(const ScalarRef& c, std::vector<Line>& list) {
+  if (c->op == Op::logical_and) return lines(c->args[0], list) && lines(c->args[1], list);
+  if (c->op != Op::le && c->op != Op::lt && c->op != Op::ge && c->op != Op::gt) return false;
+  const bool less = c->op == Op::le || c->op == Op::lt;
+  const auto made = line(binary(Op::sub, c->args[less ? 1 : 0], c->args[less ? 0 : 1]));
+  if (!made) return false;
+  list.push_back(*made);
+  list.back().offset -= c->op == Op::lt || c->op == Op::gt;
+  return true;
+}
+
+// Of conditions that bound one reduced axis by the others: whether the bounds leave some of it at every point of those.
+bool bounds_leave_some(const Statement& s, const ScalarRef& condition) {
+  std::vector<Line> list;
+  if (!lines(condition, list)) return false;
+  AxisId bounded = -1;
+  std::set<AxisId> others;
+  for (const Line& l : list)
+    for (const auto& [a, c] : l.of) {
+      if (c == 0) continue;
+      if (std::find(s.reduced.begin(), s.reduced.end(), a) == s.reduced.end()) {
+        others.insert(a);
+        continue;
+      }
+      if ((bounded >= 0 && bounded != a) || (c != 1 && c != -1)) return false;
+      bounded = a;
+    }
+  if (bounded < 0) return false;
+  double points = 1;
+  std::map<AxisId, std::int64_t> at;
+  const auto extent = [&](AxisId a) { return s.axes[static_cast<std::size_t>(a)].constant(); };
+  for (AxisId a : others) points *= static_cast<double>(extent(a)), at[a] = 0;
+  if (points > 0x1p24) return false;
+  for (bool more = points > 0; more;) {
+    std::int64_t low = 0, high = extent(bounded) - 1;
+    for (const Line& l : list) {
+      std::int64_t rest = l.offset, own = 0;
+      for (const auto& [a, c] : l.of)
+        if (a == bounded) own = c;
+        else if (c != 0) rest += c * at.at(a);
+      if (own > 0) low = std::max(low, -rest);
+      else if (own < 0) high = std::min(high, rest);
+      else if (rest < 0) return false;
+    }
+    if (low > high) return false;
+    more = false;
+    for (auto& [a, v] : at) {
+      more = ++v < extent(a);
+      if (more) break;
+      v = 0;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 bool always_some(const Program& p, const Statement& s, const ScalarRef& condition) {
   if (!indices_alone(condition)) return false;
   Program q;
@@ -130,7 +210,7 @@ bool always_some(const Program& p, const Statement& s, const ScalarRef& conditio
     axes.push_back(extent);
     points *= static_cast<double>(extent.constant());
   }
-  if (points > 0x1p24) return false;
+  if (points > 0x1p24) return bounds_leave_some(s, condition);
   const bool reduces = !reduced.empty();
   const TensorId t = build.statement("some", DType::boolean, axes, substitute(p, condition, with), reduces ? Reducer::any : Reducer::none, reduced);
   q.outputs = {t};

@@ -19,7 +19,7 @@ struct Masked { ScalarRef live, rest; double value; bool added; };
 std::optional<Masked> masked(const Program&, const ScalarRef& body);
 
 // Whether for every point of the parallel axes some point of the reduced ones fulfils the condition: tried out, so only conditions
-// on indices alone, over at most 2^24 points, are ever proved.
+// on indices alone are ever proved, over at most 2^24 points; more where comparisons bound one reduced axis by the others.
 bool always_some(const Program&, const Statement&, const ScalarRef& condition);
 
 }  // namespace tilewright

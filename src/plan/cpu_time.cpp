@@ -10,14 +10,29 @@ namespace tilewright {
 
 namespace {
 
-constexpr double corrections = 8; // operations for each element of a sum that follows a statistic, a turn: a pass over it
+constexpr double corrections =
+    8; // operations for each element of a sum that follows a statistic, a turn: a pass over it
 
 // What the fold leaf has steps for: sums, products and functions of floats, under conditions on indices.
 bool folds(const Statement& s) {
   const std::function<bool(const ScalarRef&)> in_menu = [&](const ScalarRef& v) {
     switch (v->op) {
-    case Op::constant: case Op::read: case Op::add: case Op::sub: case Op::mul: case Op::div: case Op::min: case Op::max:
-    case Op::neg: case Op::abs: case Op::exp: case Op::log: case Op::sqrt: case Op::tanh: case Op::erf: case Op::cast: break;
+    case Op::constant:
+    case Op::read:
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::div:
+    case Op::min:
+    case Op::max:
+    case Op::neg:
+    case Op::abs:
+    case Op::exp:
+    case Op::log:
+    case Op::sqrt:
+    case Op::tanh:
+    case Op::erf:
+    case Op::cast: break;
     default: return false;
     }
     return is_float(v->dtype) && std::all_of(v->args.begin(), v->args.end(), in_menu);
@@ -110,9 +125,9 @@ bool CpuTime::follows(const std::vector<AxisStep>& steps) const {
   return known != follows_.end() ? known->second : (follows_[stream] = stream >= 0 && needs_stream(p, r, stream));
 }
 
-// How many times longer each statement takes than its work says where no leaf of a CPU takes it: streamed reductions, and
-// products of what the kernel makes with what lies beyond its edge. Reductions of another form or along lanes, and maps that
-// end no leaf, are for the interpreter, which has a price of its own.
+// How many times longer each statement takes than its work says where no leaf of a CPU takes it: streamed reductions,
+// and products of what the kernel makes with what lies beyond its edge. Reductions of another form or along lanes, and
+// maps that end no leaf, are for the interpreter, which has a price of its own.
 const std::vector<double>& CpuTime::longer(const std::vector<AxisStep>& steps) const {
   const RegionAxis stream = streamed(steps);
   const auto known = factors_.find(stream);
@@ -132,9 +147,9 @@ std::vector<double> CpuTime::factors_of(RegionAxis stream) const {
       list[i] = by_interpreter;
       continue;
     }
-    if (s.reduced.empty()) continue;
     bool slow = false;
-    for (AxisId x : s.reduced) slow |= stream >= 0 && !(following && product) && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == stream;
+    for (AxisId x : s.reduced)
+      slow |= stream >= 0 && !(following && product) && plain_axis(r.image[i][static_cast<std::size_t>(x)]) == stream;
     for_each_access(s, [&](const Access& a) {
       for (StatementId id : r.statements) slow |= product && a.otherwise && p.statement(id)->out == a.tensor;
     });
@@ -173,6 +188,7 @@ double CpuTime::interpreted_seconds(const Cost& c, const std::vector<AxisStep>& 
     else if (factor[i] > 1)
       seconds += (factor[i] - 1) * done * operation;
   }
+  for (std::size_t i = 0; i < factor.size() && !follows(steps); ++i) seconds += packing(i, c);
   return seconds;
 }
 
@@ -205,6 +221,8 @@ double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const st
     }
     return static_cast<double>(n) / static_cast<double>(ceil_div_i64(n, granule) * granule);
   };
+  // In a followed stream a product with one row is a sum of rows, each read once.
+  if (follows(steps) && part(c->m, false, 1 << 30) <= 1.0 / (1 << 30)) return 0.5;
   return part(c->m, false, o.leaf_rows) * part(c->n, true, o.leaf_columns);
 }
 
@@ -233,6 +251,17 @@ double CpuTime::gathered_share(const Cost& c) const {
     all += work, left += gathered(i) * work;
   }
   return all > 0 ? left / all : 1;
+}
+
+// A product with one row, of operands that are no weights: outside of a followed stream each element of the other
+// operand is packed for one use.
+double CpuTime::packing(std::size_t i, const Cost& c) const {
+  const auto& made = form(i).product;
+  if (!made || p.tensor(made->b->tensor).kind == Kind::weight) return 0;
+  for (AxisId x : made->m)
+    if (statement(i).axes[static_cast<std::size_t>(x)].constant() > 1) return 0;
+  constexpr double seconds_an_element = 0.5e-9;
+  return static_cast<double>(c.done[i].multiply_adds) * seconds_an_element;
 }
 
 // A contraction goes through its rows again for each cut of its columns, which costs some 40 ns a tile of rows.
@@ -287,15 +316,18 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
     if (factor[i] == by_interpreter)
       work[phase[i]] += gather * interpreted_seconds(i, c.done[i].points, steps, size, ideal);
     else
-      work[phase[i]] += factor[i] * gather * (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) /
-                                    (ideal ? 1 : fill(i, steps, size)) +
-                                static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
-    if (!ideal) work[phase[i]] += passes(i, c, steps, size);
+      // Along some stream a leaf may take what is interpreted without one: a bound holds for all of them.
+      work[phase[i]] +=
+          (ideal ? 1 : factor[i]) * gather *
+          (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) / (ideal ? 1 : fill(i, steps, size)) +
+           static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
+    if (!ideal) work[phase[i]] += passes(i, c, steps, size) + (following ? 0 : packing(i, c));
     const TensorId t = statement(i).out;
     const double made = static_cast<double>(c.done[i].points) * static_cast<double>(bytes_of(p.tensor(t).dtype));
     // A chunk of a followed stream is read while it is still close by; in each turn the sums are corrected.
     if (following) {
-      work[phase[i]] += turns(i, steps, size) * corrections * static_cast<double>(c.done[i].points) / rate(UnitKind::alu);
+      work[phase[i]] +=
+          turns(i, steps, size) * corrections * static_cast<double>(c.done[i].points) / rate(UnitKind::alu);
       continue;
     }
     const std::set<std::size_t>& later = flow().later[i];

@@ -73,6 +73,7 @@ private:
   double turns(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double gathered(std::size_t) const;
+  double packing(std::size_t i, const Cost&) const;
   double passes(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
 
   mutable std::vector<Form> forms_ = {};

@@ -135,6 +135,15 @@ TEST(Masks, AComparisonOfRangesToo) {
   }
 }
 
+// Too many points to try: the bounds themselves say that a row always has one, or that one has none.
+TEST(Masks, OfLongRows) {
+  for (const auto& [where, some] : {std::pair{"index(x) <= index(q)", true}, {"index(x) <= index(q) and index(q) - index(x) < 64", true}, {"index(x) < index(q)", false},
+                                    {"index(x) >= index(q) + 1", false}, {"index(x) >= index(q)", true}}) {
+    const Program p = program("program p(q=8192, x=8192)\ninput S[q x] : f32\nm[q] = max[x] S[q x] where " + std::string(where) + "\noutput m\n");
+    EXPECT_EQ(always_some(p, *p.statement(0), p.statement(0)->guard), some) << where;
+  }
+}
+
 TEST(Masks, OfAReductionItself) {
   const auto text = [](const std::string& statement) {
     return print(masks_to_guards(program("program p(t=3, v=5)\ninput Z[t v], m[v] : f32\ninput K[t v] : i8\ninput label[t] : index(v)\n" + statement + "\noutput Y\n")));

@@ -26,7 +26,6 @@ struct Compiler {
   FoldLeaf out{};
 
   const Statement& s() const { return *p.statement(r.statements[static_cast<std::size_t>(statement)]); }
-  std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
   BufferId buffer_of(TensorId t) const {
     for (std::size_t b = 0; b < nest.buffers.size(); ++b)
       if (nest.buffers[b].tensor == t) return static_cast<BufferId>(b);
@@ -37,7 +36,7 @@ struct Compiler {
     for (AxisId a = 0; a < static_cast<AxisId>(s().axes.size()); ++a) {
       const auto axis = plain_axis(r.image[static_cast<std::size_t>(statement)][static_cast<std::size_t>(a)]);
       const bool is_reduced = std::find(s().reduced.begin(), s().reduced.end(), a) != s().reduced.end();
-      if (axis && is_reduced == reduced && extent(*axis) != 1) list.push_back(*axis);
+      if (axis && is_reduced == reduced && full(*axis) != 1) list.push_back(*axis);
     }
     return list;
   }

@@ -9,6 +9,7 @@
 #include "loop/points.h"
 #include "target/cpu/gathered_leaf.h"
 #include "target/cpu/inner_layouts.h"
+#include "target/cpu/map_order.h"
 #include "target/cpu/kernel.h"
 #include "target/cpu/masked_turns.h"
 
@@ -322,6 +323,25 @@ struct KernelCompiler {
     if (!maps.empty()) maps_alone(to, maps);
     return true;
   }
+  // A map and the reduction behind it, which reads it: one pass, where the leaf takes both.
+  bool map_and_share(std::vector<Kernel::Step>& to, int map, int sum, BufferId accumulator) {
+    const Access* a = statement(sum).body->op == Op::read ? &std::get<Access>(statement(sum).body->leaf) : nullptr;
+    if (!nest.program || !a || a->otherwise || a->tensor != statement(map).out || statement(sum).guard) return false;
+    const auto l = common_points(p, nest, {r.statements[static_cast<std::size_t>(map)], r.statements[static_cast<std::size_t>(sum)]});
+    if (!l) return false;
+    Kernel::Place &made = out.places[static_cast<std::size_t>(buffer_of(statement(map).out))], &state = out.places[static_cast<std::size_t>(accumulator)];
+    const std::vector<int> at = positions(*l, {map, sum});
+    auto first = compile_fold(p, l->region, nest, at[0], stored(false), Stored{made.dtype, made.stride}, l->tiled, l->full);
+    auto second = compile_fold(p, l->region, nest, at[1], stored(false), Stored{state.dtype, state.stride}, l->tiled, l->full, accumulator);
+    if (!first || !second || first->turned || first->column != second->column || second->rows.size() > 1 || (second->rows.size() == 1 && second->rows[0].size() > 1) || !second->steps.empty()) return false;
+    FoldLeaf both = std::move(*first);
+    both.rows = second->rows, both.far = second->far, both.down = second->down, both.reduce = second->reduce;
+    both.acc = second->acc, both.acc_strides = second->acc_strides, both.row_limit = second->row_limit;
+    if (made.scratch && made.offset < 0) made.offset = reserve(elements(made), made.dtype);
+    add_leaf<Kernel::Fold>(to, std::move(both), *l);
+    return true;
+  }
+
   bool streamed_fold(std::vector<Kernel::Step>& to, int i, BufferId accumulator) {
     const Points l = points({i});
     auto made = fold(i, l, accumulator);
@@ -418,7 +438,7 @@ struct KernelCompiler {
         Kernel::Stream st{{f->extent, f->size, f->step}, {}, f->turns, mask_of_turns(p, r, nest, nodes[n].body)};
         if (st.mask >= 0) out.leaves.push_back(fmt::format("turns without {} are left out", p.tensor(out.places[static_cast<std::size_t>(st.mask)].tensor).name));
         const int around = std::exchange(streaming, f->step);
-        block(st.body, nodes[n].body);
+        block(st.body, nest.program ? brought_together(nodes[n].body) : nodes[n].body);
         streaming = around;
         to.push_back({std::move(st), {}});
         std::erase_if(begun, [&](int i) { return lives_in_place(i); });
@@ -439,6 +459,12 @@ struct KernelCompiler {
           const BufferId acc = accumulators.at(i);
           if (matrix_by_vector(i) && streamed_fold(to, i, acc)) continue;
           if (!streamed_contraction(to, *c, acc) && !streamed_fold(to, i, acc)) lanes(to, {{i}, Group::Part::accumulate, acc});
+          continue;
+        }
+        const Compute* next = n + 1 < nodes.size() ? std::get_if<Compute>(&nodes[n + 1].op) : nullptr;
+        if (c->kind == Compute::Kind::map && next && accumulators.count(position(*next)) && next->kind != Compute::Kind::contract &&
+            map_and_share(to, i, position(*next), accumulators.at(position(*next)))) {
+          ++n;
           continue;
         }
         const std::vector<int> group = group_at(nodes, n, i);

@@ -144,6 +144,26 @@ TEST(StreamedKernel, LanesAreRows) {
   EXPECT_GT(straight, 20);
 }
 
+// A mean and a variance under a guard, whose turns without a point are left out.
+TEST(StreamedKernel, TurnsLeftOut) {
+  const Program original = fix_sizes(parse("program t(q=40, x=48)\ninput S[q x] : f32\nm[q] = sum[x] S[q x] / x where index(x) <= index(q)\n"
+                                           "z[q] = sum[x] (S[q x] - m[q])^2 where index(x) <= index(q)\noutput m, z\n", "case.tw"), {}), p = stream_forms(original);
+  auto plan = one_kernel(p, testing::options_for(k::kernels_for(k::available_isas()[0]), 2));
+  ASSERT_TRUE(plan);
+  const Region& r = *plan->kernels[0].region;
+  testing::Random random(5);
+  int left_out = 0;
+  for (RegionAxis x = 0; x < static_cast<RegionAxis>(r.axes.size()); ++x)
+    for (std::int64_t chunk : {1, 5, 16, 48}) {
+      if (r.names[static_cast<std::size_t>(x)] != "x" || !schedule(*plan, x, chunk, 4)) continue;
+      left_out += !live_turns(p, r, plan->kernels[0].schedule).every();
+      const Values given = testing::given_to(original, random, 3, 1);
+      const Values exact = evaluate(original, given, {}, Evaluation::fp64);
+      EXPECT_LT(testing::compared(original, testing::execute(*plan, given), exact, 1).error, 1e-5) << chunk;
+    }
+  EXPECT_GT(left_out, 0);
+}
+
 // One row a head: products are sums of rows, and nothing is packed.
 TEST(StreamedKernel, OneRow) {
   int kernels = 0;
@@ -170,6 +190,8 @@ TEST(StreamedKernel, OneRow) {
     const Values exact = evaluate(original, given, {}, Evaluation::fp64);
     const testing::Compared usual = testing::compared(original, evaluate(original, given, {}, Evaluation::typed), exact, 1);
     EXPECT_LT(testing::compared(original, testing::execute(*plan, given), exact, 1).error, 16 * usual.error + (half ? 4e-3 : 4e-5)) << "seed " << seed << "\n" << text;
+    const cpu::Executable exe = cpu::compile(*plan);
+    for (const std::string& l : exe.kernels[0].leaves) EXPECT_EQ(l.find("packed in each tile"), std::string::npos) << l;
     ++kernels;
     if (HasFailure()) return;
   }

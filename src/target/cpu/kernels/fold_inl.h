@@ -116,6 +116,14 @@ HWY_NOINLINE void fold_step_in_memory(const EpilogueStep& s, FoldPiece& p) {
   for (int i = 0; i < fold_vectors; ++i) p.v[i] = load(values + i * lanes);
 }
 
+// A piece whose address nobody takes stays in registers: what goes through memory goes as a copy.
+TW_INLINE void fold_any_step(const EpilogueStep& s, FoldPiece& p) {
+  if (HWY_LIKELY(fold_step(s, p))) return;
+  FoldPiece copy = p;
+  fold_step_in_memory(s, copy);
+  p = copy;
+}
+
 // Columns of a row that live: [first, end) of the block.
 struct FoldLive {
   std::int64_t first, end;
@@ -153,6 +161,23 @@ TW_INLINE Mask fold_mask(const FoldLive& live, const FoldPiece& p, int i) {
   return hn::AndNot(until(live.first - at), until(end - at));
 }
 
+// The same where all of it lives, in whole vectors of f32.
+TW_INLINE void fold_plain_piece(const Fold& f, FoldPiece& p, V (&acc)[fold_vectors]) {
+  const float* const from = static_cast<const float*>(f.x) + row_at(f.x_rows, p.row) + p.column;
+  unroll<fold_vectors>(TW_UNROLLED(i) { p.v[i.value] = load(from + i.value * lanes); });
+  for (int k = 0; k < f.steps.count; ++k)
+    fold_any_step(f.steps.steps[k], p);
+  if (f.y) {
+    float* const to = static_cast<float*>(f.y) + row_at(f.y_rows, p.row) + p.column;
+    unroll<fold_vectors>(TW_UNROLLED(i) { store(p.v[i.value], to + i.value * lanes); });
+  }
+  switch (f.reduce) {
+  case FoldReduce::none: return;
+  case FoldReduce::sum: return unroll<fold_vectors>(TW_UNROLLED(i) { acc[i.value] = hn::Add(acc[i.value], p.v[i.value]); });
+  default: return unroll<fold_vectors>(TW_UNROLLED(i) { acc[i.value] = fold_join(f.reduce, acc[i.value], p.v[i.value]); });
+  }
+}
+
 // One piece: loaded, mapped, stored, and joined to `acc`.
 TW_INLINE void fold_piece(const Fold& f, const FoldLive& live, FoldPiece& p, V (&acc)[fold_vectors]) {
   const bool dead = live.end <= p.column || live.first >= p.column + p.count;
@@ -164,7 +189,7 @@ TW_INLINE void fold_piece(const Fold& f, const FoldLive& live, FoldPiece& p, V (
       p.v[i.value] = left > 0 ? load_as(f.x_type, f.x, from + i.value * lanes, left) : hn::Zero(D());
     });
     for (int k = 0; k < f.steps.count; ++k)
-      if (!fold_step(f.steps.steps[k], p)) fold_step_in_memory(f.steps.steps[k], p);
+      fold_any_step(f.steps.steps[k], p);
   }
   const std::int64_t to = row_at(f.y_rows, p.row) + p.column;
   if (HWY_LIKELY(whole)) {
@@ -191,7 +216,11 @@ inline void fold_down(const Fold& f) {
     const bool reduces = f.reduce != FoldReduce::none;
     for (int i = 0; i < fold_vectors; ++i)
       acc[i] = reduces && i * lanes < p.count ? load_as(DType::f32, f.acc, c + i * lanes, p.count - i * lanes) : hn::Zero(D());
-    for (p.row = 0; p.row < f.rows; ++p.row) fold_piece(f, fold_live(f, p.row), p, acc);
+    const bool plain = p.count == fold_vectors * lanes && f.bound_count == 0 && f.x_type == DType::f32 && (!f.y || f.y_type == DType::f32);
+    if (plain)
+      for (p.row = 0; p.row < f.rows; ++p.row) fold_plain_piece(f, p, acc);
+    else
+      for (p.row = 0; p.row < f.rows; ++p.row) fold_piece(f, fold_live(f, p.row), p, acc);
     for (int i = 0; reduces && i < fold_vectors && i * lanes < p.count; ++i)
       store_as(DType::f32, acc[i], f.acc, c + i * lanes, p.count - i * lanes);
   }
