@@ -33,6 +33,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(tw_kernels_avx512vnni PRIVATE -fno-exceptions -fno-strict-aliasing -march=x86-64-v4 -mavx512vnni
                          -mprefer-vector-width=512 -DHWY_DISABLE_PCLMUL_AES -fno-sanitize=undefined)
   target_sources(tw_kernels PRIVATE $<TARGET_OBJECTS:tw_kernels_avx512vnni>)
+  # Contractions on the unit that multiplies tiles, of bf16 and of bytes.
+  add_library(tw_kernels_avx512amx OBJECT ${_kernels}/split.cpp ${_kernels}/integers.cpp)
+  target_include_directories(tw_kernels_avx512amx PRIVATE src)
+  target_compile_definitions(tw_kernels_avx512amx PRIVATE TW_ISA=avx512amx)
+  target_compile_options(tw_kernels_avx512amx PRIVATE -fno-exceptions -fno-strict-aliasing -march=x86-64-v4 -mavx512vnni -mamx-tile -mamx-bf16 -mamx-int8
+                         -mprefer-vector-width=512 -DHWY_DISABLE_PCLMUL_AES -fno-sanitize=undefined)
+  target_sources(tw_kernels PRIVATE $<TARGET_OBJECTS:tw_kernels_avx512amx>)
   target_compile_definitions(tw_kernels PRIVATE TILEWRIGHT_KERNELS_X86)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   # TOOLCHAIN_MISS_SYS_AUXV_H: no run-time dispatch in Highway, which would ask for the optional crypto instructions.

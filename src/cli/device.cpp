@@ -154,8 +154,8 @@ void print_cuda(const Cuda& cuda, std::ostream& out) {
 
 void print_text(const Machine& machine, const CpuFeatures& features, const Cuda& cuda, std::ostream& out) {
   out << machine.title << "\n\n";
-  out << fmt::format("{:<11}{}{}{}, {} for a compiler\n", "isa", name_of(features.isa), features.vnni ? ", vnni" : "",
-                     features.bf16 ? ", bf16" : "", machine.arch);
+  out << fmt::format("{:<11}{}{}{}{}, {} for a compiler\n", "isa", name_of(features.isa), features.vnni ? ", vnni" : "",
+                     features.bf16 ? ", bf16" : "", features.tiles ? ", amx" : "", machine.arch);
   for (const std::string& note : machine.notes) {
     const std::size_t colon = note.find(": ");
     if (colon == std::string::npos || colon > 10)
@@ -173,7 +173,7 @@ void print_text(const Machine& machine, const CpuFeatures& features, const Cuda&
 void print_json(const Machine& machine, const CpuFeatures& features, const Cuda& cuda, std::ostream& out) {
   using Ordered = nlohmann::ordered_json;
   Ordered json{{"machine", Ordered::parse(to_json(machine))},
-               {"features", {{"isa", name_of(features.isa)}, {"vnni", features.vnni}, {"bf16", features.bf16}}},
+               {"features", {{"isa", name_of(features.isa)}, {"vnni", features.vnni}, {"bf16", features.bf16}, {"amx", features.tiles}}},
                {"calibration_file", calibration_path()},
                {"machines", machine_names()}};
   json["cuda"] = {{"driver", cuda.version.empty() ? Ordered() : Ordered(cuda.version)},

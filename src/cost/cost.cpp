@@ -109,29 +109,77 @@ Model::Sum Model::sum_of(const std::vector<Span>& box, const std::vector<std::in
   return sum;
 }
 
-// An odometer over the tiles of the part's loops.
+namespace {
+
+// Sets the loop variables of some steps to their first tiles, and to the next ones: an odometer. False behind the last.
+struct Odometer {
+  const std::vector<std::size_t>& steps;
+  const std::vector<std::int64_t>& extents;
+  const std::vector<std::int64_t>& sizes;
+  std::int64_t* variables;
+
+  void stand(std::size_t s, std::int64_t low) const { variables[2 * s] = low, variables[2 * s + 1] = std::min(low + sizes[s], extents[s]); }
+  bool first() const {
+    bool some = true;
+    for (std::size_t s : steps) stand(s, 0), some &= extents[s] > 0;
+    return some;
+  }
+  bool next() const {
+    for (std::size_t i = steps.size(); i-- > 0;) {
+      const std::size_t s = steps[i];
+      const bool more = variables[2 * s + 1] < extents[s];
+      stand(s, more ? variables[2 * s + 1] : 0);
+      if (more) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+// The live turns for these sizes: the low ends of the loops that decide, one after the other. Every tensor and statement asks.
+const std::vector<std::int64_t>& Model::lives(const std::vector<std::int64_t>& sizes) const {
+  std::vector<std::int64_t> key;
+  for (int s : turns_.steps()) key.push_back(sizes[static_cast<std::size_t>(s)]);
+  const auto [at, added] = lives_.try_emplace(std::move(key));
+  if (!added) return at->second;
+  const std::vector<std::size_t> steps(turns_.steps().begin(), turns_.steps().end());
+  std::int64_t variables[2 * 32] = {};
+  const Odometer turn{steps, extents_, sizes, variables};
+  for (bool more = turn.first(); more; more = turn.next())
+    if (turns_.live(variables))
+      for (std::size_t s : steps) at->second.push_back(variables[2 * s]);
+  return at->second;
+}
+
+// Over the tiles of some of the part's loops, the others standing where they stand.
+std::int64_t Model::total(const Part& part, const std::vector<std::size_t>& steps, const std::vector<std::int64_t>& sizes, std::int64_t* variables) const {
+  std::int64_t total = 0;
+  const Odometer tile{steps, extents_, sizes, variables};
+  for (bool more = tile.first(); more; more = tile.next()) {
+    std::int64_t box = 1;
+    for (const auto& [span, dim] : part.dims) box = checked_mul(box, span.count(variables, dim));
+    total = checked_add(total, box);
+  }
+  return total;
+}
+
 std::int64_t Model::total(const Part& part, const std::vector<std::int64_t>& sizes) const {
   std::int64_t variables[2 * 32] = {};
   TW_ASSERT(sizes.size() <= 32);
-  std::int64_t total = 0;
-  bool empty = false;
-  for (std::size_t s : part.steps) {
-    variables[2 * s] = 0, variables[2 * s + 1] = std::min(sizes[s], extents_[s]);
-    empty |= extents_[s] == 0;
+  if (!part.turns) return total(part, part.steps, sizes, variables);
+  const std::vector<int>& turn = turns_.steps();
+  std::vector<std::size_t> others;
+  for (std::size_t s : part.steps)
+    if (std::find(turn.begin(), turn.end(), static_cast<int>(s)) == turn.end()) others.push_back(s);
+  std::int64_t sum = 0;
+  const std::vector<std::int64_t>& live = lives(sizes);
+  const Odometer turns{part.steps, extents_, sizes, variables};
+  for (std::size_t n = 0; n < live.size(); n += turn.size()) {
+    for (std::size_t k = 0; k < turn.size(); ++k) turns.stand(static_cast<std::size_t>(turn[k]), live[n + k]);
+    sum = checked_add(sum, total(part, others, sizes, variables));
   }
-  for (bool more = !empty; more;) {
-    std::int64_t box = part.turns && !turns_.live(variables) ? 0 : 1;
-    for (const auto& [span, dim] : part.dims) box = checked_mul(box, span.count(variables, dim));
-    total = checked_add(total, box);
-    more = false;
-    for (std::size_t i = part.steps.size(); i-- > 0 && !more;) {
-      const std::size_t s = part.steps[i];
-      more = variables[2 * s + 1] < extents_[s];
-      variables[2 * s] = more ? variables[2 * s + 1] : 0;
-      variables[2 * s + 1] = std::min(variables[2 * s] + sizes[s], extents_[s]);
-    }
-  }
-  return total;
+  return sum;
 }
 
 std::int64_t Model::total(const Sum& sum, const std::vector<std::int64_t>& sizes, const Places& places) const {
@@ -180,20 +228,23 @@ void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
     return n <= 0 ? 1.0 : static_cast<double>(n) / static_cast<double>(ceil_div_i64(n, granule) * granule);
   };
   double used = 1;
+  SplitProduct split = granule_.split;
   if (!granule_.rows.empty()) {
     std::int64_t rows = 1;
     for (RegionAxis a : granule_.rows) rows *= tile_of(a);
+    split.rows = static_cast<double>(rows);
     used *= fill(rows, granule_.row);
   }
   if (granule_.columns >= 0) {
     // Over all tiles of the columns: what a ragged last one loses, too.
     const std::int64_t all = region_[static_cast<std::size_t>(granule_.columns)], n = tile_of(granule_.columns);
     const auto filled = [&](std::int64_t x) { return ceil_div_i64(x, granule_.column) * granule_.column; };
+    split.columns = static_cast<double>(n);
     if (n > 0) used *= static_cast<double>(all) / static_cast<double>(std::max<std::int64_t>(1, all / n * filled(n) + filled(all % n)));
   }
   double multiply_adds = 0;
   for (std::size_t i = 0; i < work_.size(); ++i) multiply_adds += static_cast<double>(c.done[i].multiply_adds) * work_[i].share;
-  const double fma = 2.0 * multiply_adds / operations_of_core(machine_, UnitKind::fma, DType::f32) / used;
+  const double fma = 2.0 * multiply_adds / operations_of_core(machine_, UnitKind::fma, DType::f32) / used * split_share(split);
   const double alu = static_cast<double>(c.operations) / operations_of_core(machine_, UnitKind::alu, DType::f32);
   // Inputs and outputs of a tile come from the outermost cache while they fit, else from memory.
   const auto cache = find(machine_, LevelRole::cache);

@@ -4,7 +4,10 @@
 //   pointwise convolution 64 -> 128 on 56 x 56, tiles of 14 x 28 pixels and 32 filters (4 bytes an element):
 //     input 4 times, weights 8 times, output once                       1,269,760 elements
 #pragma once
+#include <map>
+
 #include "cost/memo.h"
+#include "cost/split_products.h"
 #include "machine/machine.h"
 #include "schedule/schedule.h"
 
@@ -31,6 +34,7 @@ struct Granule {
   std::vector<RegionAxis> rows;
   RegionAxis columns = -1;
   std::int64_t row = 1, column = 1;
+  SplitProduct split = {};         // `rows` and `columns` as the tile has them
 };
 
 // The cost of one region under one order of steps, for any sizes: the list of transfers is made once, its boxes are evaluated.
@@ -52,6 +56,8 @@ class Model {
   struct Work { Sum points; std::int64_t multiply_adds, operations; double share; };
   Sum sum_of(const std::vector<Span>& box, const std::vector<std::int64_t>& dims, int depth, std::int64_t width) const;
   std::int64_t total(const Part&, const std::vector<std::int64_t>& sizes) const;
+  std::int64_t total(const Part&, const std::vector<std::size_t>& steps, const std::vector<std::int64_t>& sizes, std::int64_t* variables) const;
+  const std::vector<std::int64_t>& lives(const std::vector<std::int64_t>& sizes) const;
   std::int64_t total(const Sum&, const std::vector<std::int64_t>& sizes, const Places&) const;
   double busiest(std::int64_t tiles, const std::vector<std::int64_t>& sizes) const;
   void price(Cost&, const std::vector<std::int64_t>& sizes) const;
@@ -69,6 +75,7 @@ class Model {
   const Machine& machine_;
   int threads_;
   mutable Places places_;                                         // sizes that were asked for
+  mutable std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> lives_;    // by sizes of the turns' steps
 };
 
 Cost cost(const Program&, const Region&, const Schedule&, const Machine&, const Granule& = {});

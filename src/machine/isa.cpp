@@ -6,6 +6,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -25,6 +29,7 @@ X86Leaves read_leaves() {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
     leaves.leaf7_ebx = b;
     leaves.leaf7_ecx = c;
+    leaves.leaf7_edx = d;
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) leaves.leaf7_1_eax = a;
   }
   if (leaves.leaf1_ecx & bit(27)) { // OSXSAVE: without it xgetbv itself traps
@@ -36,11 +41,25 @@ X86Leaves read_leaves() {
 }
 #endif
 
+#if defined(__x86_64__)
+// Linux keeps the tiles' registers of a process's threads only once it has asked.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr int request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 CpuFeatures read_features() {
 #if defined(__x86_64__)
-  return features_of(read_leaves());
+  CpuFeatures features = features_of(read_leaves());
+  features.tiles = features.tiles && may_use_tiles();
+  return features;
 #elif defined(__aarch64__)
-  CpuFeatures features{Isa::neon, false, false};
+  CpuFeatures features{Isa::neon, false, false, false};
 #if defined(__linux__)
   features.vnni = getauxval(AT_HWCAP) & (1ul << 20);  // HWCAP_ASIMDDP
   features.bf16 = getauxval(AT_HWCAP2) & (1ul << 14); // HWCAP2_BF16
@@ -67,6 +86,9 @@ CpuFeatures features_of(const X86Leaves& leaves) {
   features.isa = Isa::avx512;
   features.vnni = leaves.leaf7_ecx & bit(11);
   features.bf16 = leaves.leaf7_1_eax & bit(5);
+  constexpr std::uint32_t amx_bf16_tile_int8 = bit(22) | bit(24) | bit(25);
+  constexpr std::uint64_t tile_state = 0x60000;
+  features.tiles = all_of(leaves.leaf7_edx, amx_bf16_tile_int8) && all_of(leaves.xcr0, tile_state) && features.vnni;
   return features;
 }
 

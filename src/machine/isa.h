@@ -10,7 +10,7 @@
 //   avx512   avx2 and AVX-512 F, BW, CD, DQ, VL      -mavx512{f,bw,cd,dq,vl} and the above (Skylake-X, Zen 4)
 //   neon     Advanced SIMD of ARMv8-A                none needed
 //
-// Not part of a bundle, asked for separately: avx512_vnni (int8 dot products) and avx512_bf16. A bit of cpuid alone is
+// Not part of a bundle, asked for separately: avx512_vnni (int8 dot products), avx512_bf16 and amx (products of tiles). A bit of cpuid alone is
 // not enough: the operating system must save the wide registers (XCR0), or the first instruction traps.
 #pragma once
 #include <cstdint>
@@ -27,12 +27,13 @@ struct CpuFeatures {
   Isa isa = Isa::base;
   bool vnni = false; // AVX512_VNNI with 512-bit registers usable; on ARM the dot product extension
   bool bf16 = false; // AVX512_BF16; on ARM the BF16 extension
+  bool tiles = false; // AMX with tiles of bf16 and of bytes, which the operating system lets this process use
   friend bool operator==(const CpuFeatures&, const CpuFeatures&) = default;
 };
 
 // The words of cpuid that decide, and the register state that the operating system saves (0 without OSXSAVE).
 struct X86Leaves {
-  std::uint32_t leaf1_ecx = 0, leaf7_ebx = 0, leaf7_ecx = 0, leaf7_1_eax = 0;
+  std::uint32_t leaf1_ecx = 0, leaf7_ebx = 0, leaf7_ecx = 0, leaf7_1_eax = 0, leaf7_edx = 0;
   std::uint64_t xcr0 = 0;
 };
 CpuFeatures features_of(const X86Leaves&); // pure, so that tests can play any processor

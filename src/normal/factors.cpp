@@ -17,7 +17,10 @@ struct Product {
 
 struct Factors {
   const Statement& s;
+  const bool guard_leaves = guard_stands_still();
 
+  // A guard that does not run with a sum of products leaves it too: where it fails the sum is 0, as the map is that has it instead.
+  bool guard_stands_still() const { return s.guard && s.body->op == Op::mul && !runs(s.guard); }
   bool runs(const ScalarRef& f) const {
     return std::any_of(s.reduced.begin(), s.reduced.end(), [&](AxisId r) { return mentions_axis(f, r); });
   }
@@ -27,7 +30,7 @@ struct Factors {
   bool may_leave(const ScalarRef& f) const {
     double v = 0;
     if (is_literal(f, &v) && is_float(f->dtype)) return std::abs(v) > 0x1p-60 && std::abs(v) < 0x1p60;
-    return !runs(f) && (is_literal(f) || !s.guard);
+    return !runs(f) && (is_literal(f) || !s.guard || guard_leaves);
   }
 
   // Integers multiply exactly, wrap-around included, and do not divide.
@@ -72,12 +75,17 @@ std::optional<TakenApart> hoisted(Builder& build, const Statement& s) {
   if (s.reducer != Reducer::sum || !has_points(s) || s.body->dtype != compute_type(s.body->dtype)) return std::nullopt;
   if (is_integer(s.body->dtype) && held_as(build.program(), s) != s.body->dtype) return std::nullopt;   // the product wraps before it is widened
   Product f;
-  Factors{s}.take_apart(s.body, f);
-  if (f.inside.empty() || !f.stands_still()) return std::nullopt;
+  const Factors factors{s};
+  factors.take_apart(s.body, f);
+  if (f.inside.empty() || !(f.stands_still() || factors.guard_leaves)) return std::nullopt;
   const ScalarRef inside = product_of(f.inside);
   if (compute_type(inside->dtype) != s.body->dtype) return std::nullopt;
   TakenApart t = take_apart(build, s);
   t.sum.body = inside;
+  if (factors.guard_leaves) {
+    t.map.guard = substitute(build.program(), s.guard, t.with);
+    t.sum.guard = nullptr;
+  }
   for (auto* list : {&f.above, &f.below})
     for (ScalarRef& factor : *list) factor = substitute(build.program(), factor, t.with);
   t.map.body = applied(f, t.value);

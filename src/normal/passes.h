@@ -48,7 +48,8 @@ Program gather_roundings(Program);
 
 // A factor that does not run with a sum is multiplied in behind it, so that the sum is one of products and nothing else.
 //   S[q x] = sum[d] Q[q d] * K[x d] / 8                   ->  S_sum[q x] = sum[d] Q[q d] * K[x d];  S = S_sum / 8
-// In floats this reassociates; integers, which are exact, divide nowhere.
+// In floats this reassociates; integers, which are exact, divide nowhere. A guard that does not run with a sum of products goes too:
+//   S[x] = sum[d] Q[d] * K[x d] where index(x) < n        ->  S_sum[x] = sum[d] Q[d] * K[x d];  S = S_sum where index(x) < n
 Program hoist_factors(Program);
 
 // Zero points come out of a sum of products of integers, where what is left to do beside the product is little.

@@ -206,6 +206,15 @@ const CpuTime::Flow& CpuTime::flow() const {
   return flow_.emplace(std::move(f));
 }
 
+std::int64_t CpuTime::extent_in_tile(std::size_t i, AxisId x, const std::vector<AxisStep>& steps,
+                                     const std::vector<std::int64_t>& size) const {
+  const auto a = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
+  std::int64_t e = statement(i).axes[static_cast<std::size_t>(x)].constant();
+  for (std::size_t s = 0; s < steps.size(); ++s)
+    if (a && steps[s].axis == *a) e = std::min(e, size[s]);
+  return e;
+}
+
 // The share of a leaf's rows and columns that a full tile fills.
 double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
   const auto& c = form(i).product;
@@ -213,10 +222,7 @@ double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const st
   auto part = [&](const std::vector<AxisId>& axes, bool one, std::int64_t granule) {
     std::int64_t n = 1;
     for (AxisId x : axes) {
-      const auto a = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
-      std::int64_t e = statement(i).axes[static_cast<std::size_t>(x)].constant();
-      for (std::size_t s = 0; s < steps.size(); ++s)
-        if (a && steps[s].axis == *a) e = std::min(e, size[s]);
+      const std::int64_t e = extent_in_tile(i, x, steps, size);
       n = one ? std::max(n, e) : n * e;
     }
     return static_cast<double>(n) / static_cast<double>(ceil_div_i64(n, granule) * granule);
@@ -224,6 +230,27 @@ double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const st
   // In a followed stream a product with one row is a sum of rows, each read once.
   if (follows(steps) && part(c->m, false, 1 << 30) <= 1.0 / (1 << 30)) return 0.5;
   return part(c->m, false, o.leaf_rows) * part(c->n, true, o.leaf_columns);
+}
+
+SplitProduct split_product(const Program& p, const Statement& s, const Contraction& c, const PlanOptions& o) {
+  SplitProduct made{0, 0, 1, 0, false};
+  if (!o.splits || p.tensor(c.a->tensor).sparse || p.tensor(c.b->tensor).sparse) return made;
+  made.pairs = split_pairs(p.tensor(c.a->tensor).dtype, p.tensor(c.b->tensor).dtype);
+  made.packed = p.tensor(c.b->tensor).kind == Kind::weight;
+  for (AxisId x : c.k) made.products *= static_cast<double>(s.axes[static_cast<std::size_t>(x)].constant());
+  return made;
+}
+
+// What is left of a product's time where its floats are split.
+double CpuTime::split(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
+  const auto& c = form(i).product;
+  if (!c || !o.splits) return 1;
+  SplitProduct made = split_product(p, statement(i), *c, o);
+  made.rows = made.columns = made.products = 1;
+  for (AxisId x : c->m) made.rows *= static_cast<double>(extent_in_tile(i, x, steps, size));
+  for (AxisId x : c->k) made.products *= static_cast<double>(extent_in_tile(i, x, steps, size));
+  for (AxisId x : c->n) made.columns = std::max(made.columns, static_cast<double>(extent_in_tile(i, x, steps, size)));
+  return split_share(made);
 }
 
 // The share of a product's time that is left where an operand of it is read through slots.
@@ -313,17 +340,19 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
   double between = 0;
   for (std::size_t i = 0; i < phase.size(); ++i) {
     const double gather = gathered(i);
-    if (factor[i] == by_interpreter)
+    // Along some stream a leaf may take what is interpreted without one: a bound holds for all of them.
+    if (factor[i] == by_interpreter && !ideal)
       work[phase[i]] += gather * interpreted_seconds(i, c.done[i].points, steps, size, ideal);
     else
-      // Along some stream a leaf may take what is interpreted without one: a bound holds for all of them.
       work[phase[i]] +=
           (ideal ? 1 : factor[i]) * gather *
-          (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) / (ideal ? 1 : fill(i, steps, size)) +
+          (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) / (ideal ? 1 : fill(i, steps, size)) * split(i, steps, size) +
            static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
     if (!ideal) work[phase[i]] += passes(i, c, steps, size) + (following ? 0 : packing(i, c));
     const TensorId t = statement(i).out;
-    const double made = static_cast<double>(c.done[i].points) * static_cast<double>(bytes_of(p.tensor(t).dtype));
+    double terms = 1;                                    // of a sum: what is made are its results
+    for (AxisId x : statement(i).reduced) terms *= static_cast<double>(std::max<std::int64_t>(1, statement(i).axes[static_cast<std::size_t>(x)].constant()));
+    const double made = static_cast<double>(c.done[i].points) / terms * static_cast<double>(bytes_of(p.tensor(t).dtype));
     // A chunk of a followed stream is read while it is still close by; in each turn the sums are corrected.
     if (following) {
       work[phase[i]] +=

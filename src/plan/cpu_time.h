@@ -13,6 +13,9 @@
 
 namespace tilewright {
 
+// Of a contraction, for split_share: products, and pairs if the leaves split; a call's rows and columns are the caller's to set.
+SplitProduct split_product(const Program&, const Statement&, const Contraction&, const PlanOptions&);
+
 class CpuTime {
 public:
   CpuTime(const Program& program, const Region& region, const Machine& machine, const PlanOptions& options,
@@ -71,6 +74,8 @@ private:
   double interpreted_seconds(std::size_t, std::int64_t points, const std::vector<AxisStep>&,
                              const std::vector<std::int64_t>& size, bool ideal) const;
   double turns(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double split(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  std::int64_t extent_in_tile(std::size_t, AxisId, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double gathered(std::size_t) const;
   double packing(std::size_t i, const Cost&) const;

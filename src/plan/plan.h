@@ -23,6 +23,7 @@ struct PlanOptions {
   int threads = 1;
   std::string isa;               // vector instructions of the leaves
   int leaf_rows = 1, leaf_columns = 1, lanes = 1;   // their register tile, and floats of a vector
+  bool splits = false;           // they multiply tiles of bf16, too (cost/split_products.h)
   Objective objective = Objective::time;
   bool fuse = true;              // kernels of several reductions
   double margin = 0.08;          // predicted seconds that joining must save at least

@@ -3,6 +3,7 @@
 
 #include "law/permute.h"
 #include "plan/choose.h"
+#include "plan/cpu_time.h"
 
 namespace tilewright {
 
@@ -60,6 +61,7 @@ struct Chooser {
       g.row = o.leaf_rows;
       for (AxisId x : c->m)
         if (const RegionAxis a = region_axis(0, x); a >= 0) g.rows.push_back(a);
+      if (!keyed) g.split = split_product(p, s, *c, o);
     } else if (const auto w = window(p, s)) {
       g.columns = axes.empty() ? -1 : axes.back();
       g.column = o.lanes;

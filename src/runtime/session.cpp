@@ -60,6 +60,9 @@ PlanOptions plan_options(const SessionOptions& o, const Machine& machine) {
                       : o.threads > 0                                    ? threads_of(o)
                                                                          : std::max(1, machine.core.count);
   PlanOptions plan{threads, std::string(name_of(leaf.isa)), leaf.mr, leaf.nr, leaf.lanes};
+  // On this machine's own CPU. Tiles have 16 rows, and so few suit multiply-adds, too.
+  plan.splits = leaf.contract_split && o.machine.empty() && machine.target == Target::cpu;
+  if (plan.splits) plan.leaf_rows = 16;
   plan.objective = o.objective;
   plan.fuse = o.fuse.value_or(true);
   plan.strict = o.strict;

@@ -11,7 +11,7 @@ namespace tilewright {
 namespace {
 
 constexpr std::int64_t far = std::int64_t{1} << 60;             // beyond: nothing is known
-constexpr std::size_t most_nodes = 64;
+constexpr std::size_t most_nodes = 64, most_dims = 8;
 
 std::int64_t floored(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
@@ -29,8 +29,20 @@ int Turns::add(Node n) {
   return static_cast<int>(nodes_.size()) - 1;
 }
 
+// The box that an access reads in a turn, where each index of it is one axis or a number.
+std::optional<Turns::Read> Turns::box_of(const Access& a, const std::vector<Where>& axes) const {
+  if (a.otherwise || a.at.size() > most_dims) return std::nullopt;
+  Read made{a.tensor, {}};
+  for (const Index& i : a.at) {
+    const auto axis = plain_axis(i);
+    if (!axis) return std::nullopt;
+    made.dims.push_back(axes[static_cast<std::size_t>(*axis)]);
+  }
+  return made;
+}
+
 // What is not understood may be anything.
-int Turns::compile(const ScalarRef& s, const std::vector<Where>& axes) {
+int Turns::compile(const ScalarRef& s, const std::vector<Where>& axes, const std::set<TensorId>& given) {
   const bool flag = s->dtype == DType::boolean;
   const Node unknown{Op::constant, -1, -1, -1, flag ? Bounds{0, 1} : Bounds{-far, far}};
   double v = 0;
@@ -45,19 +57,36 @@ int Turns::compile(const ScalarRef& s, const std::vector<Where>& axes) {
     if (w.step >= 0) steps_.push_back(w.step);
     return add({Op::axis, -1, -1, w.step, {0, w.extent - 1}});
   }
-  if (s->op == Op::cast) return s->dtype == DType::boolean ? add(unknown) : compile(s->args[0], axes);
+  if (s->op == Op::read && is_integer(s->dtype) && given.count(std::get<Access>(s->leaf).tensor)) {
+    auto read = box_of(std::get<Access>(s->leaf), axes);
+    if (!read) return add(unknown);
+    reads_.push_back(std::move(*read));
+    return add({Op::read, static_cast<int>(reads_.size()) - 1, -1, -1, unknown.value});
+  }
+  if (s->op == Op::cast) return s->dtype == DType::boolean ? add(unknown) : compile(s->args[0], axes, given);
   switch (s->op) {
     case Op::neg: case Op::logical_not: case Op::add: case Op::sub: case Op::mul: case Op::floor_div: case Op::mod: case Op::min: case Op::max:
     case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: case Op::logical_and: case Op::logical_or: break;
     default: return add(unknown);
   }
-  const int a = compile(s->args[0], axes), b = s->args.size() > 1 ? compile(s->args[1], axes) : -1;
+  const int a = compile(s->args[0], axes, given), b = s->args.size() > 1 ? compile(s->args[1], axes, given) : -1;
   return add({s->op, a, b, -1, unknown.value});
 }
 
-Turns::Bounds Turns::at(const Node& n, const Bounds* known, const std::int64_t* variables) const {
+Turns::Bounds Turns::at(const Node& n, const Bounds* known, const std::int64_t* variables, const Data* data) const {
   if (n.op == Op::constant) return n.value;
   if (n.op == Op::axis) return n.step < 0 ? n.value : Bounds{variables[2 * n.step], variables[2 * n.step + 1] - 1};
+  if (n.op == Op::read) {
+    if (!data) return n.value;
+    const Read& r = reads_[static_cast<std::size_t>(n.a)];
+    Bounds box[most_dims];
+    for (std::size_t d = 0; d < r.dims.size(); ++d) {
+      const Where& w = r.dims[d];
+      box[d] = w.step < 0 ? Bounds{0, w.extent} : Bounds{variables[2 * w.step], variables[2 * w.step + 1]};
+    }
+    const auto found = (*data)(r.tensor, box);
+    return found ? Bounds{clamped(found->low), clamped(found->high)} : n.value;
+  }
   const Bounds a = known[n.a], b = n.b < 0 ? a : known[n.b];
   auto flag = [](bool always, bool ever) { return Bounds{always, ever}; };
   switch (n.op) {
@@ -89,16 +118,16 @@ Turns::Bounds Turns::at(const Node& n, const Bounds* known, const std::int64_t* 
   }
 }
 
-Turns::Turns(const ScalarRef& condition, const std::vector<Where>& axes) : condition_(condition) {
-  compile(condition, axes);
+Turns::Turns(const ScalarRef& condition, const std::vector<Where>& axes, const std::set<TensorId>& given) : condition_(condition) {
+  compile(condition, axes, given);
   std::sort(steps_.begin(), steps_.end());
   steps_.erase(std::unique(steps_.begin(), steps_.end()), steps_.end());
 }
 
-bool Turns::live(const std::int64_t* variables) const {
+bool Turns::live(const std::int64_t* variables, const Data* data) const {
   Bounds known[2 * most_nodes];
   TW_ASSERT(nodes_.size() <= 2 * most_nodes);
-  for (std::size_t i = 0; i < nodes_.size(); ++i) known[i] = at(nodes_[i], known, variables);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) known[i] = at(nodes_[i], known, variables, data);
   return nodes_.empty() || known[nodes_.size() - 1].high > 0;
 }
 
@@ -138,7 +167,8 @@ struct Asked {
 
   ScalarRef of(std::size_t i) const {
     const Statement& s = *p.statement(r.statements[i]);
-    const ScalarRef asked = both(s.guard, s.reducer == Reducer::sum ? factors(s.body) : nullptr);
+    const ScalarRef own = s.reducer == Reducer::sum ? factors(s.body) : s.reducer == Reducer::any ? s.body : nullptr;
+    const ScalarRef asked = both(s.guard, own);
     return asked ? substitute(p, asked, r.image[i]) : nullptr;
   }
 };
@@ -190,7 +220,8 @@ Turns live_turns(const Program& p, const Region& r, const Schedule& s) {
     axes.push_back({-1, e.constant()});
   }
   for (std::size_t i = 0; i < s.steps.size(); ++i) axes[static_cast<std::size_t>(s.steps[i].axis)].step = static_cast<int>(i);
-  Turns turns(asked, axes);
+  const Boundary b = boundary(p, r);
+  Turns turns(asked, axes, {b.inputs.begin(), b.inputs.end()});
   return std::find(turns.steps().begin(), turns.steps().end(), loop) == turns.steps().end() ? Turns{} : turns;
 }
 

@@ -44,6 +44,11 @@ TEST(Isa, EveryBitOfABundleCounts) {
 }
 
 TEST(Isa, ExtensionsAreTheirOwnBits) {
+  X86Leaves sapphire_rapids = zen4;
+  sapphire_rapids.leaf7_edx = 1u << 22 | 1u << 24 | 1u << 25;
+  EXPECT_FALSE(features_of(sapphire_rapids).tiles) << "the operating system does not save tiles";
+  sapphire_rapids.xcr0 |= 3u << 17;
+  EXPECT_EQ(features_of(sapphire_rapids), (CpuFeatures{Isa::avx512, true, true, true}));
   X86Leaves skylake_x = zen4;
   skylake_x.leaf7_ecx = skylake_x.leaf7_1_eax = 0;
   EXPECT_EQ(features_of(skylake_x), (CpuFeatures{Isa::avx512, false, false}));

@@ -73,7 +73,7 @@ Program random_sum(testing::Random& random, bool whole) {
     else body = binary(Op::add, body, other);
   }
   ScalarRef guard;
-  if (below(4) == 0) guard = binary(Op::lt, axis_value(3), integer(below(4)));
+  if (below(4) == 0) guard = binary(Op::lt, axis_value(below(2) ? 3 : 0), integer(below(4)));
   const DType out = whole ? types[3 + below(3)] : types[below(3)];
   p.outputs = {build.statement("S", out, axes, body, Reducer::sum, reduced, guard)};
   return p;
@@ -93,6 +93,18 @@ TEST(Factors, EqualTheEvaluator) {
   if (all.size() > 1) {
     EXPECT_GT(changed, static_cast<int>(all.size()) / 5);
   }
+}
+
+// A guard that does not run with a sum of products becomes that of the map: the products are left alone.
+TEST(Factors, AGuardThatStandsStillIsLifted) {
+  const auto guards = [](const std::string& guard) {
+    const Program q = hoisted("program p(h=2, d=4)\ninput X[h d], Y[h d] : f32\ninput n[h] : i32\nS[h] = sum[d] X[h d] * Y[h d] where " + guard + "\noutput S\n");
+    std::vector<bool> has;
+    for (StatementId id = 0; id < static_cast<StatementId>(q.nodes.size()); ++id) has.push_back(q.statement(id)->guard != nullptr);
+    return has;
+  };
+  EXPECT_EQ(guards("index(h) < n[h]"), (std::vector<bool>{false, true}));
+  EXPECT_EQ(guards("index(d) < n[h]"), (std::vector<bool>{true}));
 }
 
 TEST(Factors, ComeBehindTheSumInAPiece) {

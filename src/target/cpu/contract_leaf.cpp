@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "cost/split_products.h"
 #include "support/memory.h"
 #include "target/cpu/gathered_leaf.h"
 #include "target/cpu/leaf_loops.h"
@@ -21,8 +22,11 @@ namespace {
 // Elements of packed_type from a panel to the next.
 std::int64_t panel(const k::Kernels& leaf, const ContractLeaf& l) {
   const std::int64_t depth = l.taps * l.k_extent;
-  return l.integers ? leaf.integer_panel(depth, l.b_type) : depth * leaf.nr;
+  return l.split ? leaf.split_panel(depth, l.b_type) : l.integers ? leaf.integer_panel(depth, l.b_type) : depth * leaf.nr;
 }
+// Bytes of what `panel` counts.
+std::int64_t unit(const ContractLeaf& l) { return l.split ? 1 : static_cast<std::int64_t>(bytes_of(l.packed_type)); }
+auto packer(const k::Kernels& leaf, const ContractLeaf& l) { return l.split ? leaf.pack_split : l.integers ? leaf.pack_integers : leaf.pack_b; }
 
 struct Compiler {
   const k::Kernels& leaf;
@@ -137,6 +141,24 @@ struct Compiler {
     return copies;
   }
 
+  // Whether floats are split: their products then fill tiles. Turns of a stream must begin where a tile of packed weights does.
+  bool splits(const std::vector<int>& maps, bool known) const {
+    if (!leaf.contract_split || out.integers || gathers(maps)) return false;
+    std::int64_t products = out.taps;
+    if (out.k_outer >= 0) products *= (out.accumulate ? full_tile[static_cast<std::size_t>(out.k_outer)] : extent(out.k_outer)) * out.k_inner;
+    if (known && out.accumulate && products % 32 != 0) return false;
+    return split_share({static_cast<double>(out.row_limit), static_cast<double>(full_tile[static_cast<std::size_t>(out.n)]), static_cast<double>(products),
+                        split_pairs(out.a_type, out.b_type), known}) < 1;
+  }
+  bool gathers(const std::vector<int>& maps) const {
+    for (BufferId b : {out.a, out.b})
+      if (nest.buffers[static_cast<std::size_t>(b)].gathered) return true;
+    bool any = false;
+    for (int m : maps)
+      for_each_access(p.statement(r.statements[static_cast<std::size_t>(m)])->body, [&](const Access& x) { any |= view_of(x.tensor) != nullptr; });
+    return any;
+  }
+
   // The operands that the schedule reads through slots, unless this leaf cannot.
   const OperandAt* view_of(TensorId t) const {
     const auto& at = nest.buffers[static_cast<std::size_t>(buffer_of(t))];
@@ -174,7 +196,7 @@ struct Compiler {
     const std::int64_t panels = (out.n_extent + leaf.nr - 1) / leaf.nr;
     const std::int64_t each = panels * panel(leaf, out);
     const std::int64_t copies = place_copies(each);
-    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each) * bytes_of(out.packed_type));
+    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each * unit(out)));
     std::vector<std::int64_t> at(out.far.size(), 0);
     for (std::int64_t n = 0; n < copies; ++n) {
       std::int64_t rest = n, from = out.b_strides.offset;
@@ -183,7 +205,7 @@ struct Compiler {
         from += rest % extent(out.far[i]) * out.b_strides[out.far[i]];
         rest /= extent(out.far[i]);
       }
-      (out.integers ? leaf.pack_integers : leaf.pack_b)({.n = out.n_extent,
+      packer(leaf, out)({.n = out.n_extent,
                    .k = out.k_extent,
                    .taps = out.taps,
                    .src = t.data.data() + from * static_cast<std::int64_t>(bytes_of(out.b_type)),
@@ -191,7 +213,7 @@ struct Compiler {
                    .b_k = out.k.empty() ? 0 : out.b_strides[out.k[0]],
                    .b_n = out.b_strides[out.n],
                    .tap_offset = out.b_taps.data(),
-                   .dst = packed->data + n * each * static_cast<std::int64_t>(bytes_of(out.packed_type)),
+                   .dst = packed->data + n * each * unit(out),
                    .dst_type = out.packed_type});
     }
     out.packed = packed;
@@ -263,6 +285,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   comp.choose_rows(*c);
   out.packed_type = out.b_type, out.panel = leaf.nr;
   const Tensor& weights = p.tensor(c->b->tensor);
+  out.split = !keyed && comp.splits(maps, weights.kind == Kind::weight && !weights.data.empty());
   const bool aligned = !tiled[static_cast<std::size_t>(out.n)] || full_tile[static_cast<std::size_t>(out.n)] % leaf.nr == 0;
   if (weights.kind == Kind::weight && !weights.data.empty() && aligned && !keyed) comp.pack_weights(weights);
   if (keyed) {
@@ -281,11 +304,10 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
     if (constant) out.packed = slices;
     out.gather_bytes = gathered_scratch(out, full_tile);
   } else comp.gather(*c, maps, aligned);
-  out.b_in_place = nest.program && !out.packed && !out.gathered && nest.buffers[static_cast<std::size_t>(out.b)].inner && out.b_type == DType::f32 &&
+  out.b_in_place = nest.program && !out.split && !out.packed && !out.gathered && nest.buffers[static_cast<std::size_t>(out.b)].inner && out.b_type == DType::f32 &&
                    out.taps == 1 && !out.integers && out.b_strides[out.n] == 1 && !out.k.empty();
   if (!out.packed && !out.gathered && !out.b_in_place)
-    out.pack_bytes = (full_tile[static_cast<std::size_t>(out.n)] + leaf.nr - 1) / leaf.nr * panel(leaf, out) *
-                     static_cast<std::int64_t>(bytes_of(out.packed_type));
+    out.pack_bytes = (full_tile[static_cast<std::size_t>(out.n)] + leaf.nr - 1) / leaf.nr * panel(leaf, out) * unit(out);
   return std::move(out);
 }
 
@@ -306,7 +328,8 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
   call.k = l.k_outer < 0 ? 1 : loops.extent(l.k_outer) * l.k_inner;
   call.accumulate = l.accumulate;
   // A turn of a stream reads some rows of each packed panel.
-  const std::int64_t first_k = l.packed && l.accumulate && l.k_outer >= 0 ? low[l.k_outer] * l.k_inner * leaf.nr : 0;
+  const std::int64_t before = l.packed && l.accumulate && l.k_outer >= 0 ? low[l.k_outer] * l.k_inner : 0;
+  const std::int64_t first_k = l.split ? leaf.split_panel(before, l.b_type) : before * leaf.nr;
   if (l.packed) call.b_panel = panel(leaf, l);
   if (l.b_in_place) call.b_k = l.b_strides[l.k[0]], call.b_panel = leaf.nr;
   if (call.m == 0 || call.n == 0) return;
@@ -323,11 +346,11 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
     if (l.packed) {
       std::int64_t from = first_k + low[l.n] / leaf.nr * call.b_panel;
       for (std::size_t i = 0; i < l.far.size(); ++i) from += point[l.far[i]] * l.packed_far[i];
-      call.b = l.packed->data + from * static_cast<std::int64_t>(bytes_of(l.packed_type));
+      call.b = l.packed->data + from * unit(l);
     } else if (l.b_in_place) {
       call.b = loops.address(l.b, l.b_strides, l.b_type, point);
     } else {
-      if (!kept || fresh) (l.integers ? leaf.pack_integers : leaf.pack_b)({.n = call.n,
+      if (!kept || fresh) packer(leaf, l)({.n = call.n,
                    .k = call.k,
                    .taps = l.taps,
                    .src = loops.address(l.b, l.b_strides, l.b_type, point),
@@ -339,7 +362,7 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
                    .dst_type = l.packed_type});
       call.b = pack_to;
     }
-    (l.integers ? leaf.contract_integers : leaf.contract)(call);
+    (l.split ? leaf.contract_split : l.integers ? leaf.contract_integers : leaf.contract)(call);
   });
 }
 

@@ -37,6 +37,7 @@ struct ContractLeaf {
   std::int64_t k_inner = 1;                       // products in a step of it
   bool accumulate = false;                        // onto c
   bool integers = false;                          // of eight bits, summed in i32
+  bool split = false;                             // floats as sums of bf16: contract_split, panels counted in bytes
   std::vector<StepOf> steps;
   std::shared_ptr<const Aligned> packed;          // of a weight: [far axes of b][panels][taps * k][nr]
   std::vector<std::int64_t> packed_far;           // elements a step of each far axis moves in `packed`

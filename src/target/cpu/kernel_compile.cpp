@@ -378,7 +378,7 @@ struct KernelCompiler {
     else if (l.gathered && l.gathered->c.there()) form += ", where the result is wanted";
     const std::string gathered = l.gathered ? fmt::format(" gathered ({})", form)
                                  : l.not_gathered.empty() ? "" : fmt::format(" not gathered ({})", l.not_gathered);
-    return fmt::format("contract n {} k {}{}{}{}{}{}", l.n_extent, l.k_extent, l.taps > 1 ? fmt::format(" taps {}", l.taps) : "", gathered,
+    return fmt::format("contract n {} k {}{}{}{}{}{}{}", l.n_extent, l.k_extent, l.split ? " in bf16" : "", l.taps > 1 ? fmt::format(" taps {}", l.taps) : "", gathered,
                        l.packed ? "" : l.gathered ? " packed before the tiles" : l.b_in_place ? " as it is made" : l.kept >= 0 ? " packed once a tile" : " packed in each tile",
                        l.accumulate ? " streamed" : "", l.steps.empty() ? "" : ": " + step_names(l.steps));
   }
@@ -436,6 +436,7 @@ struct KernelCompiler {
     for (std::size_t n = 0; n < nodes.size(); ++n) {
       if (const For* f = std::get_if<For>(&nodes[n].op)) {
         Kernel::Stream st{{f->extent, f->size, f->step}, {}, f->turns, mask_of_turns(p, r, nest, nodes[n].body)};
+        if (st.turns.asks_data()) out.leaves.push_back("turns beyond what its integers hold are left out");
         if (st.mask >= 0) out.leaves.push_back(fmt::format("turns without {} are left out", p.tensor(out.places[static_cast<std::size_t>(st.mask)].tensor).name));
         const int around = std::exchange(streaming, f->step);
         block(st.body, nest.program ? brought_together(nodes[n].body) : nodes[n].body);

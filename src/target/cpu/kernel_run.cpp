@@ -12,6 +12,15 @@ namespace {
 
 constexpr std::size_t most_axes = 32, most_dims = 16;
 
+std::int64_t integer_at(const std::byte* data, DType type, std::int64_t i) {
+  switch (type) {
+    case DType::i8: return reinterpret_cast<const std::int8_t*>(data)[i];
+    case DType::u8: return reinterpret_cast<const std::uint8_t*>(data)[i];
+    case DType::i32: return reinterpret_cast<const std::int32_t*>(data)[i];
+    default: return reinterpret_cast<const std::int64_t*>(data)[i];
+  }
+}
+
 struct TileRun {
   const k::Kernels& leaf;
   const Kernel& kernel;
@@ -24,6 +33,7 @@ struct TileRun {
   std::array<std::int64_t, 2 * most_axes> variables{};
   const LaneProgram::Fault* fault = nullptr;
   bool fresh = true;                               // the first turn of a stream, or none
+  const Turns::Data numbers = [this](TensorId t, const Turns::Bounds* box) { return in_box(t, box); };
 
   // Where a buffer lies for the current loop values.
   void settle(std::size_t b) {
@@ -163,7 +173,7 @@ struct TileRun {
     if (s.mask >= 0) return masked_stream(s);
     for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
       stand(s, at, std::min(at + s.loop.size, s.loop.extent));
-      if (s.turns.live(variables.data())) turn(s, at, std::min(at + s.loop.size, s.loop.extent));
+      if (s.turns.live(variables.data(), &numbers)) turn(s, at, std::min(at + s.loop.size, s.loop.extent));
     }
     fresh = true;
   }
@@ -173,7 +183,7 @@ struct TileRun {
     const std::int64_t piece = std::min<std::int64_t>(s.loop.size, 64);
     const auto any = [&](std::int64_t at) {
       stand(s, at, std::min(at + piece, s.loop.extent));
-      return s.turns.live(variables.data()) && any_in_box(kernel.places[static_cast<std::size_t>(s.mask)]);
+      return s.turns.live(variables.data(), &numbers) && any_in_box(kernel.places[static_cast<std::size_t>(s.mask)]);
     };
     for (std::int64_t at = 0; at < s.loop.extent;) {
       std::int64_t end = at;
@@ -182,6 +192,26 @@ struct TileRun {
       at = end > at ? end : at + piece;
     }
     fresh = true;
+  }
+
+  // Of lengths and the like, which lie where they are: of more than a few a turn would rather be computed than asked.
+  std::optional<Turns::Bounds> in_box(TensorId t, const Turns::Bounds* box) const {
+    const auto at = std::find_if(kernel.places.begin(), kernel.places.end(), [&](const Kernel::Place& x) { return x.tensor == t && !x.scratch; });
+    if (at == kernel.places.end() || at->stride.size() > most_dims) return std::nullopt;
+    const std::size_t rank = at->stride.size();
+    std::int64_t count = 1;
+    for (std::size_t d = 0; d < rank; ++d) count *= std::max<std::int64_t>(box[d].high - box[d].low, 0);
+    if (count < 1 || count > 64) return std::nullopt;
+    Turns::Bounds found{INT64_MAX, INT64_MIN};
+    std::array<std::int64_t, most_dims> point{};
+    for (std::int64_t n = 0; n < count; ++n) {
+      std::int64_t offset = 0;
+      for (std::size_t d = 0; d < rank; ++d) offset += (box[d].low + point[d]) * at->stride[d];
+      const std::int64_t v = integer_at(tensors[t], at->dtype, offset);
+      found = {std::min(found.low, v), std::max(found.high, v)};
+      for (std::size_t d = rank; d-- > 0 && ++point[d] == box[d].high - box[d].low;) point[d] = 0;
+    }
+    return found;
   }
 
   // Whether a tensor of booleans holds any inside its box.

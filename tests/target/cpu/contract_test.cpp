@@ -39,9 +39,11 @@ std::int64_t scatter_rows(Random& random, std::int64_t rows, std::int64_t width,
   return *std::max_element(table.begin(), table.end()) + width;
 }
 
-void check_case(const Kernels& leaf, unsigned seed) {
+// `split`: by contract_split, whose packed operand keeps the type of its source.
+void check_case(const Kernels& leaf, unsigned seed, bool split = false) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Case c(seed);
+  if (split) c.b_type = c.src_type, c.k = std::max<std::int64_t>(c.k, 1), c.m += static_cast<std::int64_t>(seed % 3) * 25;
   Random& random = c.random;
   // A: taps overlap (offsets smaller than a row), as windows do.
   for (std::int64_t t = 0; t < c.taps; ++t) c.tap.push_back(random.in(0, 3 * c.taps));
@@ -57,8 +59,9 @@ void check_case(const Kernels& leaf, unsigned seed) {
   for (std::int64_t t = 0; t < c.taps; ++t) c.b_tap.push_back(t * tap_size);
   Stored src(c.src_type, tap_size * c.taps);
   for (std::int64_t i = 0; i < src.count(); ++i) src.set(i, random.real());
-  Stored b(c.b_type, packed_elements(leaf, c.n, c.k, c.taps));
-  leaf.pack_b({.n = c.n,
+  Stored b(split ? DType::u8 : c.b_type, split ? (c.n + leaf.nr - 1) / leaf.nr * leaf.split_panel(c.k * c.taps, c.b_type)
+                                              : packed_elements(leaf, c.n, c.k, c.taps));
+  (split ? leaf.pack_split : leaf.pack_b)({.n = c.n,
                .k = c.k,
                .taps = c.taps,
                .src = src.data(),
@@ -77,7 +80,7 @@ void check_case(const Kernels& leaf, unsigned seed) {
         out.set(at, random.real());
         before[static_cast<std::size_t>(r * c.n + j)] = out.get(at);
       }
-  leaf.contract({.m = c.m,
+  (split ? leaf.contract_split : leaf.contract)({.m = c.m,
                  .n = c.n,
                  .k = c.k,
                  .taps = c.taps,
@@ -118,6 +121,48 @@ void check_case(const Kernels& leaf, unsigned seed) {
 
 TEST_P(ContractTest, EqualsTheSumOverRandomShapes) {
   for (int i = 0; i < cases(250); ++i) check_case(leaf(), static_cast<unsigned>(i));
+}
+
+TEST_P(ContractTest, EqualsTheSumWhereFloatsAreSplit) {
+  if (!leaf().contract_split) GTEST_SKIP() << "this CPU multiplies no tiles of bf16";
+  for (int i = 0; i < cases(250); ++i) check_case(leaf(), static_cast<unsigned>(i), true);
+}
+
+// What is infinite, no number, or overflows on its way is what fused multiply-adds make of it; so are rows that lie turned.
+TEST_P(ContractTest, SplitFloatsKeepWhatIsNotFinite) {
+  if (!leaf().contract_split) GTEST_SKIP() << "this CPU multiplies no tiles of bf16";
+  const double infinity = INFINITY;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    Random random(seed);
+    const std::int64_t m = random.in(1, 70), n = random.in(1, 70), k = random.in(1, 200), panels = (n + leaf().nr - 1) / leaf().nr;
+    const bool turned = seed % 2;
+    Stored a(DType::f32, m * k), w(DType::f32, k * n), b(DType::f32, packed_elements(leaf(), n, k)), s(DType::u8, panels * leaf().split_panel(k, DType::f32)),
+        c(DType::f32, m * n), d(DType::f32, m * n);
+    for (std::int64_t i = 0; i < m * k; ++i) a.set(i, random.real());
+    for (std::int64_t i = 0; i < k * n; ++i) w.set(i, random.real());
+    for (int i = 0; i < 4; ++i) {
+      Stored& where = random.chance(0.5) ? a : w;
+      where.set(random.in(0, where.count() - 1), random.of({infinity, -infinity, static_cast<double>(NAN), 3e38, -3e38, 0.0, 1e-40}));
+    }
+    a.as<std::uint32_t>()[random.in(0, m * k - 1)] = 0x7f800001u;            // a number that its upper half takes for infinite
+    w.as<std::uint32_t>()[random.in(0, k * n - 1)] = 0xff800001u;
+    const PackB pack{.n = n, .k = k, .src = w.data(), .b_k = n, .b_n = 1, .dst = b.data()};
+    leaf().pack_b(pack);
+    PackB split = pack;
+    split.dst = s.data();
+    leaf().pack_split(split);
+    Contract call{.m = m, .n = n, .k = k, .a = a.data(), .a_rows = {turned ? 1 : k}, .a_k = turned ? m : 1, .b = b.data(), .c = c.data(), .c_rows = {n}};
+    leaf().contract(call);
+    call.b = s.data(), call.c = d.data();
+    leaf().contract_split(call);
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      const double x = c.get(i), y = d.get(i);
+      if (std::isfinite(x) && std::abs(x) < 1e30) ASSERT_NEAR(y, x, 1e-4) << "seed " << seed << " element " << i;
+      else if (std::isnan(x)) ASSERT_TRUE(std::isnan(y)) << "seed " << seed << " element " << i << ": " << y;
+      else if (std::isinf(x)) ASSERT_EQ(y, x) << "seed " << seed << " element " << i;
+      else ASSERT_NEAR(y / x, 1, 1e-5) << "seed " << seed << " element " << i;
+    }
+  }
 }
 
 TEST_P(ContractTest, EveryTileSizeIsExactOnIntegers) { // all register tiles, f32 throughout: integers leave no rounding

@@ -13,7 +13,7 @@ inline PlanOptions options_for(const kernels::Kernels& leaf, int threads) {
   PlanOptions o;
   o.threads = threads;
   o.isa = std::string(name_of(leaf.isa));
-  o.leaf_rows = leaf.mr, o.leaf_columns = leaf.nr, o.lanes = leaf.lanes;
+  o.leaf_rows = leaf.mr, o.leaf_columns = leaf.nr, o.lanes = leaf.lanes, o.splits = leaf.contract_split != nullptr;
   return o;
 }
 

@@ -1,6 +1,8 @@
 // Whole cascades as one kernel: tiles of rows, a stream along what is reduced, sums that follow their statistics.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "check/count.h"
@@ -162,6 +164,42 @@ TEST(StreamedKernel, TurnsLeftOut) {
       EXPECT_LT(testing::compared(original, testing::execute(*plan, given), exact, 1).error, 1e-5) << chunk;
     }
   EXPECT_GT(left_out, 0);
+}
+
+// Lengths bound the stream: turns beyond what a head's says are left out when the data is there, and what lies there is not read.
+TEST(StreamedKernel, TurnsBeyondALength) {
+  const Program original = fix_sizes(parse("program d(h=3, x=200, d=16)\ninput Q[h d], K[h x d], V[h x d] : f32\ninput len[h] : i32\nS[h x] = sum[d] Q[h d] * K[h x d]\n"
+                                           "P[h x] = softmax[x] S[h x] where index(x) < len[h]\nO[h d] = sum[x] P[h x] * V[h x d]\noutput O\n", "case.tw"), {}), p = stream_forms(original);
+  int asked = 0;
+  for (std::int64_t chunk : {7, 64, 200}) {
+    auto plan = one_kernel(p, testing::options_for(k::kernels_for(k::available_isas()[0]), 2));
+    ASSERT_TRUE(plan);
+    const Region& r = *plan->kernels[0].region;
+    Schedule s;
+    s.threads = plan->options.threads, s.isa = plan->options.isa;
+    for (const auto& [name, how, size] : {std::tuple{"h", AxisStep::How::tile, std::int64_t{1}}, {"x", AxisStep::How::stream, chunk}})
+      for (std::size_t a = 0; a < r.axes.size(); ++a)
+        if (r.names[a] == name) s.steps.push_back({how, static_cast<RegionAxis>(a), size});
+    ASSERT_GE(followed_loop(p, r, s), 0);
+    plan->kernels[0].schedule = s;
+    asked += live_turns(p, r, s).asks_data();
+    testing::Random random(static_cast<std::uint64_t>(chunk));
+    Values given = testing::given_to(original, random, 0, 1);
+    for (const std::array<int, 3>& lengths : {std::array<int, 3>{0, 70, 200}, {-5, 1, 1000}}) {
+      std::copy(lengths.begin(), lengths.end(), given.at(original.inputs[3]).as<std::int32_t>());
+      const Values exact = evaluate(original, given, {}, Evaluation::fp64);
+      EXPECT_LT(testing::compared(original, testing::execute(*plan, given), exact, 1).error, 1e-5) << chunk;
+    }
+    // Of the second head nothing beyond 70 is read where turns end there: what would be no number changes nothing.
+    if (chunk != 7) continue;
+    const std::array<int, 3> lengths{200, 70, 200};
+    std::copy(lengths.begin(), lengths.end(), given.at(original.inputs[3]).as<std::int32_t>());
+    const Array before = testing::execute(*plan, given).at(original.outputs[0]);
+    for (int i = 0; i < 130 * 16; ++i) given.at(original.inputs[2]).as<float>()[(200 + 70) * 16 + i] = NAN;
+    const Array after = testing::execute(*plan, given).at(original.outputs[0]);
+    for (int i = 0; i < 3 * 16; ++i) EXPECT_EQ(before.as<float>()[i], after.as<float>()[i]) << i;
+  }
+  EXPECT_EQ(asked, 3);
 }
 
 // One row a head: products are sums of rows, and nothing is packed.

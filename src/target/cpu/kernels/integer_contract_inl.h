@@ -177,9 +177,14 @@ struct IntegerRows {
 };
 
 TW_INLINE std::int64_t group_of(bool dots) { return dots ? 4 : 2; }
+#if defined(__AMX_INT8__)
+constexpr std::int64_t groups_together = 16; // a tile of them is read at once
+#else
+constexpr std::int64_t groups_together = 1;
+#endif
 TW_INLINE std::int64_t panel_bytes(std::int64_t depth, bool dots) {
-  const std::int64_t group = group_of(dots);
-  return 4 * nr + (depth + group - 1) / group * 4 * nr;
+  const std::int64_t whole = group_of(dots) * groups_together;
+  return 4 * nr + (depth + whole - 1) / whole * groups_together * 4 * nr;
 }
 
 TW_INLINE void put_group(std::uint8_t v, bool is_signed, bool dots, std::uint8_t* to, std::int64_t at) {

@@ -22,6 +22,15 @@ void pack_integers(const PackB&);
 std::int64_t integer_panel(std::int64_t depth, DType b);
 void window_integers(const Window&);
 } // namespace avx512vnni
+namespace avx512amx {
+void contract_integers(const Contract&);
+void pack_integers(const PackB&);
+std::int64_t integer_panel(std::int64_t depth, DType b);
+void window_integers(const Window&);
+void contract_split(const Contract&);
+void pack_split(const PackB&);
+std::int64_t split_panel(std::int64_t depth, DType b);
+} // namespace avx512amx
 #endif
 #ifdef TILEWRIGHT_KERNELS_NEON
 namespace neon {
@@ -32,6 +41,16 @@ extern const Kernels table;
 namespace {
 
 #ifdef TILEWRIGHT_KERNELS_X86
+Kernels with_tiles(Kernels t) {
+  t.contract_integers = avx512amx::contract_integers;
+  t.pack_integers = avx512amx::pack_integers;
+  t.integer_panel = avx512amx::integer_panel;
+  t.window_integers = avx512amx::window_integers;
+  t.contract_split = avx512amx::contract_split;
+  t.pack_split = avx512amx::pack_split;
+  t.split_panel = avx512amx::split_panel;
+  return t;
+}
 const Kernels& vnni_table() {
   static const Kernels table = [] {
     Kernels t = avx512::table;
@@ -43,6 +62,11 @@ const Kernels& vnni_table() {
   }();
   return table;
 }
+// With all that this CPU has.
+const Kernels& full_table() {
+  static const Kernels table = with_tiles(avx512::table);
+  return cpu_features().tiles ? table : cpu_features().vnni ? vnni_table() : avx512::table;
+}
 #endif
 
 const Kernels* compiled(Isa isa) {
@@ -50,7 +74,7 @@ const Kernels* compiled(Isa isa) {
   case Isa::base: return &base::table;
 #ifdef TILEWRIGHT_KERNELS_X86
   case Isa::avx2: return &avx2::table;
-  case Isa::avx512: return cpu_features().vnni ? &vnni_table() : &avx512::table;
+  case Isa::avx512: return &full_table();
 #endif
 #ifdef TILEWRIGHT_KERNELS_NEON
   case Isa::neon: return &neon::table;
@@ -80,7 +104,9 @@ std::vector<const Kernels*> available_tables() {
   for (Isa isa : available_isas()) {
     tables.push_back(&kernels_for(isa));
 #ifdef TILEWRIGHT_KERNELS_X86
-    if (isa == Isa::avx512 && tables.back() != &avx512::table) tables.push_back(&avx512::table);
+    if (isa != Isa::avx512) continue;
+    if (cpu_features().tiles && cpu_features().vnni) tables.push_back(&vnni_table());
+    if (tables.back() != &avx512::table) tables.push_back(&avx512::table);
 #endif
   }
   return tables;

@@ -36,6 +36,11 @@ struct Kernels {
   void (*fill)(const Fill&);
   void (*convert)(const Convert&);
   void (*detect)(const Detect&);
+  // The same as contract on a unit that multiplies tiles of bf16, floats being sums of them (split_contract_inl.h): as exact, and
+  // faster where rows, columns and products fill its tiles. Null where the CPU has none.
+  void (*contract_split)(const Contract&) = nullptr;
+  void (*pack_split)(const PackB&) = nullptr;                  // dst_type is src_type
+  std::int64_t (*split_panel)(std::int64_t depth, DType b) = nullptr; // bytes of nr columns of taps * k = depth elements
 };
 
 // Which tables there are is decided by machine/isa.h (what this CPU runs) and by the build (what was compiled).
