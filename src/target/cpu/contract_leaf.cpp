@@ -196,7 +196,10 @@ struct Compiler {
     const std::int64_t panels = (out.n_extent + leaf.nr - 1) / leaf.nr;
     const std::int64_t each = panels * panel(leaf, out);
     const std::int64_t copies = place_copies(each);
-    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(copies * each * unit(out)));
+    out.wild_at = copies * each * unit(out);
+    const auto packed = std::make_shared<Aligned>(static_cast<std::size_t>(out.wild_at + 64));
+    auto* const wild = reinterpret_cast<std::uint32_t*>(packed->data + out.wild_at);
+    bool any_wild = false;
     std::vector<std::int64_t> at(out.far.size(), 0);
     for (std::int64_t n = 0; n < copies; ++n) {
       std::int64_t rest = n, from = out.b_strides.offset;
@@ -214,8 +217,11 @@ struct Compiler {
                    .b_n = out.b_strides[out.n],
                    .tap_offset = out.b_taps.data(),
                    .dst = packed->data + n * each * unit(out),
-                   .dst_type = out.packed_type});
+                   .dst_type = out.packed_type,
+                   .wild = wild});
+      any_wild |= *wild != 0;
     }
+    *wild = any_wild;
     out.packed = packed;
   }
 };
@@ -308,6 +314,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
                    out.taps == 1 && !out.integers && out.b_strides[out.n] == 1 && !out.k.empty();
   if (!out.packed && !out.gathered && !out.b_in_place)
     out.pack_bytes = (full_tile[static_cast<std::size_t>(out.n)] + leaf.nr - 1) / leaf.nr * panel(leaf, out) * unit(out);
+  if (out.split && !out.packed) out.wild_at = out.pack_bytes, out.pack_bytes += 64;
   return std::move(out);
 }
 
@@ -359,9 +366,11 @@ void run_contract(const k::Kernels& leaf, const ContractLeaf& l, const std::vect
                    .b_n = l.b_strides[l.n],
                    .tap_offset = l.b_taps.data(),
                    .dst = pack_to,
-                   .dst_type = l.packed_type});
+                   .dst_type = l.packed_type,
+                   .wild = reinterpret_cast<std::uint32_t*>(pack_to + l.wild_at)});
       call.b = pack_to;
     }
+    if (l.split) call.b_wild = reinterpret_cast<const std::uint32_t*>((l.packed ? l.packed->data : pack_to) + l.wild_at);
     (l.split ? leaf.contract_split : l.integers ? leaf.contract_integers : leaf.contract)(call);
   });
 }

@@ -45,6 +45,7 @@ struct ContractLeaf {
   std::shared_ptr<Gathered> gathered;             // operands are read through slots
   std::string not_gathered;                       // or why one is not, though the schedule says so
   int panel = 0;                                  // columns of a packed panel
+  std::int64_t wild_at = 0;                       // of split ones: where, behind them, it says whether some element is not finite
   std::int64_t gather_bytes = 0;                  // scratch for that
   std::int64_t pack_bytes = 0;                    // scratch for packing a tile, 0 if packed
   bool b_in_place = false;                        // made by the kernel so that its columns are adjacent

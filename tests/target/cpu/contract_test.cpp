@@ -149,11 +149,13 @@ TEST_P(ContractTest, SplitFloatsKeepWhatIsNotFinite) {
     const PackB pack{.n = n, .k = k, .src = w.data(), .b_k = n, .b_n = 1, .dst = b.data()};
     leaf().pack_b(pack);
     PackB split = pack;
-    split.dst = s.data();
+    std::uint32_t wild = 0;
+    split.dst = s.data(), split.wild = &wild;
     leaf().pack_split(split);
+    EXPECT_EQ(wild, 1u);
     Contract call{.m = m, .n = n, .k = k, .a = a.data(), .a_rows = {turned ? 1 : k}, .a_k = turned ? m : 1, .b = b.data(), .c = c.data(), .c_rows = {n}};
     leaf().contract(call);
-    call.b = s.data(), call.c = d.data();
+    call.b = s.data(), call.c = d.data(), call.b_wild = &wild;
     leaf().contract_split(call);
     for (std::int64_t i = 0; i < m * n; ++i) {
       const double x = c.get(i), y = d.get(i);

@@ -99,6 +99,7 @@ struct Contract {
   Rows c_rows = {};
   std::int64_t c_n = 1;
   bool accumulate = false; // onto C (its stored values), before the epilogue
+  const std::uint32_t* b_wild = nullptr; // of contract_split: what pack_split said
   Epilogue epilogue = {};
 };
 
@@ -113,6 +114,7 @@ struct PackB {
   const std::int64_t* tap_offset = nullptr; // [taps]; null: all 0
   void* dst = nullptr;
   DType dst_type = DType::f32; // f32, f16 or bf16
+  std::uint32_t* wild = nullptr; // of pack_split: 1 where some element is not finite, else 0
 };
 
 enum class WindowReduce : std::uint8_t { sum, max, min };

@@ -9,8 +9,8 @@
 // The unit has eight tiles: four sums of 16 x 16, two tiles of A and two of B. The driver splits 32 rows and a range of products at
 // a time; the sums of up to 16 panels wait on the stack between ranges.
 //
-// The unit takes what is not normal for 0. A sum that is not finite is computed again, product by product: what is infinite has no
-// planes.
+// The unit takes what is not normal for 0. Where an operand holds something infinite or no number, a range is computed product by
+// product: such have no planes.
 #pragma once
 #include "target/cpu/kernels/epilogue_inl.h"
 #include "target/cpu/kernels/split_planes_inl.h"
@@ -45,12 +45,13 @@ struct Operands {
   std::int64_t a_half;      // bytes to those of the second 16 rows
   std::int64_t blocks;
   float* sums;
-  bool fresh;               // sums begin at 0
+  std::int64_t row;         // of the sums, in bytes
+  bool fresh;               // they begin at 0
 };
 
 // A range of products of `high` x 16 rows and `wide` x 16 columns, onto the sums.
 template <int high, int wide, int a_planes, int b_planes> HWY_NOINLINE void multiply_tiles(const Operands& o) {
-  constexpr std::int64_t row = nr * 4;
+  const std::int64_t row = o.row;
   constexpr const Pairs& pairs = pairs_of[a_planes - 1][b_planes - 1];
   if (o.fresh) {
     _tile_zero(0);
@@ -60,8 +61,8 @@ template <int high, int wide, int a_planes, int b_planes> HWY_NOINLINE void mult
   } else {
     _tile_loadd(0, o.sums, row);
     if constexpr (wide > 1) _tile_loadd(1, o.sums + 16, row);
-    if constexpr (high > 1) _tile_loadd(2, o.sums + 16 * nr, row);
-    if constexpr (high > 1 && wide > 1) _tile_loadd(3, o.sums + 16 * nr + 16, row);
+    if constexpr (high > 1) _tile_loadd(2, reinterpret_cast<char*>(o.sums) + 16 * row, row);
+    if constexpr (high > 1 && wide > 1) _tile_loadd(3, reinterpret_cast<char*>(o.sums) + 16 * row + 64, row);
   }
   const char *a = o.a, *b = o.b;
   const std::int64_t a_half = o.a_half;
@@ -84,8 +85,8 @@ template <int high, int wide, int a_planes, int b_planes> HWY_NOINLINE void mult
     });
   _tile_stored(0, o.sums, row);
   if constexpr (wide > 1) _tile_stored(1, o.sums + 16, row);
-  if constexpr (high > 1) _tile_stored(2, o.sums + 16 * nr, row);
-  if constexpr (high > 1 && wide > 1) _tile_stored(3, o.sums + 16 * nr + 16, row);
+  if constexpr (high > 1) _tile_stored(2, reinterpret_cast<char*>(o.sums) + 16 * row, row);
+  if constexpr (high > 1 && wide > 1) _tile_stored(3, reinterpret_cast<char*>(o.sums) + 16 * row + 64, row);
 }
 
 using MultiplyTiles = void (*)(const Operands&);
@@ -125,7 +126,9 @@ template <class T> TW_INLINE void line_up(const Contract& c, const T* row, std::
   }
 }
 
-template <class T> void split_rows(const Contract& c, SplitTile& t, std::int64_t from, std::int64_t count, std::int64_t a_half) {
+// Rows of A in a range of products, as planes. False where some element is not finite.
+template <class T> bool split_rows(const Contract& c, SplitTile& t, std::int64_t from, std::int64_t count, std::int64_t a_half) {
+  Finite seen;
   constexpr int planes = sizeof(T) == 4 ? 3 : std::is_same_v<T, F16> ? 2 : 1;
   const T* const a = static_cast<const T*>(c.a);
   // Inside of one tap, rows lie as they are read.
@@ -134,14 +137,14 @@ template <class T> void split_rows(const Contract& c, SplitTile& t, std::int64_t
   const std::int64_t offset = (c.tap_offset ? c.tap_offset[tap] : 0) + from % c.k * c.a_k;
   if (inside && c.a_k != 1 && !c.a_rows.table && c.a_rows.stride == 1) {
     for (int r = 0; r < t.rows; r += lanes)
-      split_turned(a + t.row + r + offset, c.a_k, count, static_cast<int>(least(t.rows - r, lanes)), t.a + r / 16 * a_half);
-    return;
+      split_turned(a + t.row + r + offset, c.a_k, count, static_cast<int>(least(t.rows - r, lanes)), t.a + r / 16 * a_half, seen);
+    return seen.all();
   }
   for (int r = 0; r < t.rows; ++r) {
     char* const to = t.a + r / 16 * a_half + r % 16 * 64;
     const T* const row = a + row_at(c.a_rows, t.row + r);
     if (inside && c.a_k == 1) {
-      split_row(row + offset, count, to);
+      split_row(row + offset, count, to, seen);
       continue;
     }
     float* const staged = t.staged + r * range_k;
@@ -150,38 +153,32 @@ template <class T> void split_rows(const Contract& c, SplitTile& t, std::int64_t
     std::int64_t k = 0;
     for (char* at = to; k < count; k += block_k, at += planes * tile_bytes) {
       const std::int64_t left = count - k;
-      store_planes<planes>(left >= lanes ? load(staged + k) : load_part(staged + k, left),
-                           left >= block_k ? load(staged + k + lanes) : left > lanes ? load_part(staged + k + lanes, left - lanes) : hn::Zero(D()),
-                           at, tile_bytes);
+      const V v0 = left >= lanes ? load(staged + k) : load_part(staged + k, left);
+      const V v1 = left >= block_k ? load(staged + k + lanes) : left > lanes ? load_part(staged + k + lanes, left - lanes) : hn::Zero(D());
+      seen.meet(v0), seen.meet(v1);
+      store_planes<planes>(v0, v1, at, tile_bytes);
     }
   }
+  return seen.all();
 }
 
-// The sums of a tile, product by product.
-HWY_NOINLINE inline void sum_plainly(const Contract& c, const SplitTile& t, const char* panel, int b_planes, float* sums) {
+// A range of products onto the sums of `columns` columns, one by one: what is not finite has no planes.
+HWY_NOINLINE inline void multiply_plainly(const Contract& c, const SplitTile& t, const char* panel, int b_planes, std::int64_t from, std::int64_t count,
+                                          const Operands& o, int columns) {
   alignas(64) float b[nr];
-  for (int i = 0; i < t.rows * nr; i += lanes) store(hn::Zero(D()), sums + i);
-  for (std::int64_t d = 0; d < c.taps * c.k; ++d) {
+  const auto sums = [&](int r) { return reinterpret_cast<float*>(reinterpret_cast<char*>(o.sums) + r * o.row); };
+  for (int r = 0; o.fresh && r < t.rows; ++r)
+    for (int j = 0; j < columns; j += lanes) store(hn::Zero(D()), sums(r) + j);
+  for (std::int64_t d = from; d < from + count; ++d) {
     joined_columns(panel, b_planes, d, b);
     const std::int64_t offset = (c.tap_offset ? c.tap_offset[d / c.k] : 0) + d % c.k * c.a_k;
     for_storage(c.a_type, [&](auto* type) __attribute__((always_inline)) {
       for (int r = 0; r < t.rows; ++r) {
         const V x = hn::Set(D(), widen(static_cast<decltype(type)>(const_cast<void*>(c.a))[row_at(c.a_rows, t.row + r) + offset]));
-        for (int j = 0; j < nr; j += lanes) store(hn::MulAdd(x, load(b + j), load(sums + r * nr + j)), sums + r * nr + j);
+        for (int j = 0; j < columns; j += lanes) store(hn::MulAdd(x, load(b + j), load(sums(r) + j)), sums(r) + j);
       }
     });
   }
-}
-
-// 0 times what is not finite is no number.
-inline bool all_finite(const float* sums, int rows, int columns) {
-  V left = hn::Zero(D()), right = left;
-  const V zero = left;
-  for (int r = 0; r < rows; ++r) {
-    left = hn::MulAdd(load(sums + r * nr), zero, left);
-    if (columns > lanes) right = hn::MulAdd(load(sums + r * nr + lanes), zero, right);
-  }
-  return hn::AllTrue(D(), hn::Eq(hn::Add(left, right), zero));
 }
 
 // What Quick does in registers, from the stack.
@@ -235,6 +232,10 @@ inline void contract_split_block(const Contract& c) {
   const std::int64_t read = bytes_of_split_panel(depth, c.b_type), fitting = read >= panel_cache ? 1 : panel_cache / read;
   const std::int64_t group = least<std::int64_t>(fitting, most_panels), tiles = (c.m + tile_rows - 1) / tile_rows;
   const char* const b = static_cast<const char*>(c.b);
+  const bool b_finite = !c.b_wild || *c.b_wild == 0;
+  // Sums that nothing is done with are made where they belong, if whole tiles of them are there.
+  const bool plain = c.c_type == DType::f32 && c.c_n == 1 && !c.c_rows.table && c.epilogue.count == 0;
+  const auto columns_of = [&](std::int64_t j) { return static_cast<int>(least<std::int64_t>(nr, c.n - j * nr)); };
   const TileShapes shapes;
   _tile_loadconfig(&shapes);
   SplitTile t;
@@ -243,20 +244,25 @@ inline void contract_split_block(const Contract& c) {
     for (std::int64_t i = 0; i < tiles; ++i) {
       t.row = i * tile_rows;
       t.rows = static_cast<int>(least<std::int64_t>(tile_rows, c.m - t.row));
+      const auto in_place = [&](std::int64_t j) { return plain && t.rows % 16 == 0 && columns_of(j) % 16 == 0; };
       // The unit goes on with the next panel while one is ended.
       const auto end_panel = [&](std::int64_t j) {
-        float* const sums = t.sums[j - first];
-        const int columns = static_cast<int>(least<std::int64_t>(nr, c.n - j * nr));
-        if (!all_finite(sums, t.rows, columns)) sum_plainly(c, t, b + j * panel, b_planes, sums);
-        end_tile(c, quick, t, sums, j * nr, columns);
+        if (!in_place(j)) end_tile(c, quick, t, t.sums[j - first], j * nr, columns_of(j));
       };
       for (std::int64_t from = 0; from < depth; from += range_k) {
         const std::int64_t count = least<std::int64_t>(range_k, depth - from), blocks = blocks_of(count);
         const std::int64_t a_half = blocks * a_planes * tile_bytes;
-        for_storage(c.a_type, [&](auto* type) { split_rows<std::remove_pointer_t<decltype(type)>>(c, t, from, count, a_half); });
+        bool finite = b_finite;
+        for_storage(c.a_type, [&](auto* type) { finite &= split_rows<std::remove_pointer_t<decltype(type)>>(c, t, from, count, a_half); });
         for (std::int64_t j = first; j < end; ++j) {
-          multiply_for(a_planes, b_planes, t.rows > 16, c.n - j * nr > 16)(
-              {t.a, b + j * panel + from / block_k * b_planes * 2 * tile_bytes, a_half, blocks, t.sums[j - first], from == 0});
+          const bool there = in_place(j);
+          float* const sums = there ? static_cast<float*>(c.c) + t.row * c.c_rows.stride + j * nr : t.sums[j - first];
+          const Operands o{t.a, b + j * panel + from / block_k * b_planes * 2 * tile_bytes, a_half, blocks, sums, (there ? c.c_rows.stride : nr) * 4,
+                           from == 0 && !(there && c.accumulate)};
+          if (finite)
+            multiply_for(a_planes, b_planes, t.rows > 16, columns_of(j) > 16)(o);
+          else
+            multiply_plainly(c, t, b + j * panel, b_planes, from, count, o, there ? columns_of(j) : nr);
           if (from + range_k >= depth && j > first) end_panel(j - 1);
         }
       }

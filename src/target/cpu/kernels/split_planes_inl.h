@@ -59,29 +59,36 @@ template <int planes> TW_INLINE void store_planes_of_any(V v0, V v1, char* to, s
 
 TW_INLINE std::int64_t bytes_of_split_panel(std::int64_t depth, DType type) { return blocks_of(depth) * planes_of(type) * 2 * tile_bytes; }
 
-// One block of a panel: 32 products of 32 columns, adjacent ones.
-template <int planes, class T> TW_INLINE void split_block(const T* from, std::int64_t row, char* to) {
-  V left = hn::Zero(D()), right = left;
-  const V zero = left;
-  for (int i = 0; i < block_k; ++i) {
-    left = hn::MulAdd(load(from + i * row), zero, left);
-    right = hn::MulAdd(load(from + i * row + lanes), zero, right);
-  }
-  const bool finite = hn::AllTrue(D(), hn::Eq(hn::Add(left, right), zero));
-  for (int half = 0; half < 2; ++half, from += lanes, to += tile_bytes)
+// 0 while all that it has met is finite: 0 times anything else is no number.
+struct Finite {
+  V sum = hn::Zero(D());
+  TW_INLINE void meet(V v) { sum = hn::MulAdd(v, hn::Zero(D()), sum); }
+  TW_INLINE bool all() const { return hn::AllTrue(D(), hn::Eq(sum, hn::Zero(D()))); }
+};
+
+// One block of a panel: 32 products of 32 columns, adjacent ones. False where some element is not finite.
+template <int planes, class T> TW_INLINE bool split_block(const T* from, std::int64_t row, char* to) {
+  Finite seen[2];
+  unroll<2>(TW_UNROLLED(half) {
     for (int i = 0; i < block_k / 2; ++i) {
-      const V v0 = load(from + i * row), v1 = load(from + (i + lanes) * row);
-      if (finite)
-        store_planes<planes>(v0, v1, to + i * 64, 2 * tile_bytes);
-      else
-        store_planes_of_any<planes>(v0, v1, to + i * 64, 2 * tile_bytes);
+      const V v0 = load(from + i * row + half.value * lanes), v1 = load(from + (i + lanes) * row + half.value * lanes);
+      seen[0].meet(v0), seen[1].meet(v1);
+      store_planes<planes>(v0, v1, to + half.value * tile_bytes + i * 64, 2 * tile_bytes);
     }
+  });
+  if (seen[0].all() && seen[1].all()) return true;
+  for (int half = 0; half < 2; ++half)
+    for (int i = 0; i < block_k / 2; ++i)
+      store_planes_of_any<planes>(load(from + i * row + half * lanes), load(from + (i + lanes) * row + half * lanes),
+                                  to + half * tile_bytes + i * 64, 2 * tile_bytes);
+  return false;
 }
 
 template <class From> void pack_split_panels(const PackB& p) {
   constexpr int planes = sizeof(From) == 4 ? 3 : std::is_same_v<From, F16> ? 2 : 1;
   const std::int64_t depth = p.taps * p.k;
   char* to = static_cast<char*>(p.dst);
+  bool finite = true;
   alignas(64) float block[block_k * nr];
   for (std::int64_t n = 0; n < p.n; n += nr) {
     const int columns = static_cast<int>(least<std::int64_t>(nr, p.n - n));
@@ -92,7 +99,7 @@ template <class From> void pack_split_panels(const PackB& p) {
       };
       const bool whole = count == block_k && columns == nr;
       if (whole && p.b_n == 1 && from % p.k + count <= p.k) {
-        split_block<planes>(at(from), p.b_k, to);
+        finite &= split_block<planes>(at(from), p.b_k, to);
         continue;
       }
       if (!whole)
@@ -110,9 +117,10 @@ template <class From> void pack_split_panels(const PackB& p) {
             for (int d = 0; d < run; ++d) block[(i + d) * nr + j] = widen(src[d * p.b_k + j * p.b_n]);
         i += run;
       }
-      split_block<planes>(block, nr, to);
+      finite &= split_block<planes>(block, nr, to);
     }
   }
+  if (p.wild) *p.wild = !finite;
 }
 
 inline void pack_split_block(const PackB& p) {
@@ -136,15 +144,19 @@ TW_INLINE void joined_columns(const char* panel, int planes, std::int64_t produc
 // ---- A: [16 rows twice][blocks of a range][planes][tile]
 
 // Rows whose products are adjacent, from the first of a range on.
-template <class T> TW_INLINE void split_row(const T* row, std::int64_t count, char* to) {
+template <class T> TW_INLINE void split_row(const T* row, std::int64_t count, char* to, Finite& seen) {
   constexpr int planes = sizeof(T) == 4 ? 3 : std::is_same_v<T, F16> ? 2 : 1;
   std::int64_t k = 0;
-  for (; k + block_k <= count; k += block_k, to += planes * tile_bytes)
-    store_planes<planes>(load(row + k), load(row + k + lanes), to, tile_bytes);
+  for (; k + block_k <= count; k += block_k, to += planes * tile_bytes) {
+    const V v0 = load(row + k), v1 = load(row + k + lanes);
+    seen.meet(v0), seen.meet(v1);
+    store_planes<planes>(v0, v1, to, tile_bytes);
+  }
   const std::int64_t left = count - k;
   if (left <= 0) return;
   const V v0 = left >= lanes ? load(row + k) : load_part(row + k, left);
   const V v1 = left > lanes ? load_part(row + k + lanes, left - lanes) : hn::Zero(D());
+  seen.meet(v0), seen.meet(v1);
   store_planes<planes>(v0, v1, to, tile_bytes);
 }
 
@@ -177,7 +189,7 @@ TW_INLINE void transpose_square(V (&v)[lanes]) {
 }
 
 // Rows that are adjacent in memory (A transposed): up to 16 of them, from the first product of a range on.
-template <class T> TW_INLINE void split_turned(const T* from, std::int64_t a_k, std::int64_t count, int rows, char* to) {
+template <class T> TW_INLINE void split_turned(const T* from, std::int64_t a_k, std::int64_t count, int rows, char* to, Finite& seen) {
   constexpr int planes = sizeof(T) == 4 ? 3 : std::is_same_v<T, F16> ? 2 : 1;
   for (std::int64_t k = 0; k < count; k += block_k, to += planes * tile_bytes) {
     V v[2][lanes];
@@ -189,7 +201,10 @@ template <class T> TW_INLINE void split_turned(const T* from, std::int64_t a_k, 
       }
       transpose_square(v[half]);
     }
-    for (int r = 0; r < rows; ++r) store_planes<planes>(v[0][r], v[1][r], to + r * 64, tile_bytes);
+    for (int r = 0; r < rows; ++r) {
+      seen.meet(v[0][r]), seen.meet(v[1][r]);
+      store_planes<planes>(v[0][r], v[1][r], to + r * 64, tile_bytes);
+    }
   }
 }
 
