@@ -55,9 +55,17 @@ struct KernelText {
     if (a.offset != 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", a.offset);
     return text;
   }
+  // Whether a span ends where a list of slots does.
+  bool listed(const Span& span) const {
+    for (const Affine* a : {&span.low, &span.high})
+      for (const auto& term : a->terms)
+        for (const Slots& l : nest.slots)
+          if (term.first / 2 == l.step) return true;
+    return false;
+  }
   // Whether every place of a full tile is one of [0, extent), in every tile.
   bool always_inside(const Span& span, std::int64_t extent) const {
-    return range_of(r, s, span.low).first >= 0 && range_of(r, s, span.high).second <= extent && !ragged(r, s, span);
+    return !listed(span) && range_of(r, s, span.low).first >= 0 && range_of(r, s, span.high).second <= extent && !ragged(r, s, span);
   }
   const Buffer& buffer(BufferId b) const { return nest.buffers[static_cast<std::size_t>(b)]; }
   const Statement& statement(StatementId id) const { return *p.statement(id); }
