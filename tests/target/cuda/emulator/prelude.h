@@ -181,3 +181,8 @@ template <class... A, int... i> __attribute__((no_sanitize("thread"))) static vo
 template <class... A> __attribute__((no_sanitize("thread"))) static void tw_start(void (*kernel)(A...), void** arguments) {
   tw_call(kernel, arguments, std::make_integer_sequence<int, int(sizeof...(A))>());
 }
+template <class... A> __attribute__((no_sanitize("thread"))) static int tw_sizes(void (*)(A...), int* to) {
+  const int list[] = {int(sizeof(A))...};
+  for (unsigned i = 0; i < sizeof...(A); ++i) to[i] = list[i];
+  return int(sizeof...(A));
+}

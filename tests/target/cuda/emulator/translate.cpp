@@ -1,6 +1,7 @@
 #include "target/cuda/emulator/translate.h"
 
 #include <cctype>
+#include <cstdlib>
 #include <regex>
 #include <stdexcept>
 #include <vector>
@@ -123,7 +124,10 @@ std::string host_kernel(const std::string& text, const std::string& name, std::s
   std::string body = without_assembly(text);
   replace(body, "extern \"C\" __global__", "static __attribute__((noinline))");
   replace(body, "extern __shared__ __align__(1024) unsigned char scratch[];", "unsigned char* const scratch = tw_scratch();");
-  return fmt::format("namespace kernel_{0} {{\n{1}}}\nextern \"C\" void tw_run_{0}(void** arguments) {{ tw_start(kernel_{0}::{2}, arguments); }}\n", number, body, name);
+  const std::size_t cluster = text.find("__cluster_dims__(");
+  return fmt::format("namespace kernel_{0} {{\n{1}}}\nextern \"C\" void tw_run_{0}(void** arguments) {{ tw_start(kernel_{0}::{2}, arguments); }}\n"
+                     "extern \"C\" int tw_sizes_{0}(int* to) {{ return tw_sizes(kernel_{0}::{2}, to); }}\nextern \"C\" {{ int tw_cluster_{0} = {3}; }}\n",
+                     number, body, name, cluster == std::string::npos ? 1 : std::atoi(text.c_str() + cluster + 17));
 }
 
 }  // namespace tilewright::emulated
