@@ -2,9 +2,10 @@
 
     threads.py OUT      ->   OUT/t06_groups_constant/{model.onnx, tolerance.txt, kernels.txt, test_data_set_*/...}
 
-Numbers are those of spec fcm 6, and d1 to d7 the defects of 1.9; threads about time or size alone are in tests/plan/threads_test.cpp. The outputs are ONNX Runtime's
+Numbers are those of spec fcm 6, and d1 to d7 the defects of 1.9; threads about time or size alone are in tests/check/threads_test.cpp. The outputs are ONNX Runtime's
 without its optimisations, in f32 where it has no kernel for the type. kernels.txt, where there is one, says how many kernels a plan
-with neighbours joined may have at most: what was not folded or was cut into groups shows there.
+with neighbours joined may have at most: what was not folded or was cut into groups shows there. (The groups of a convolution are one
+kernel, and what stands behind them another.)
 """
 
 import pathlib
@@ -133,8 +134,8 @@ def groups():
 def behind():
     c, x = 136, random(1, 136, 28, 28)
     for name, add in (("constant", random(1, c, 28, 28)), ("channels", random(c, 1, 1))):
-        graph(6, f"groups_{name}", [conv("x", "w", "a", group=4), "Add a k -> y"], dict(x=x), dict(w=weights(c, 34, 1), k=add), kernels=1)
-    graph(6, "groups_relu", [conv("x", "w", "a", group=4), "Add a k -> b", "Relu b -> y"], dict(x=x), dict(w=weights(c, 34, 1), k=random(1, c, 28, 28)), kernels=1)
+        graph(6, f"groups_{name}", [conv("x", "w", "a", group=4), "Add a k -> y"], dict(x=x), dict(w=weights(c, 34, 1), k=add), kernels=2)
+    graph(6, "groups_relu", [conv("x", "w", "a", group=4), "Add a k -> b", "Relu b -> y"], dict(x=x), dict(w=weights(c, 34, 1), k=random(1, c, 28, 28)), kernels=2)
     for shape in ((1, 6, 1, 1), (6, 1, 1), (5, 7), (1,), (2, 1, 5, 7), (1, 1, 1, 7), (2, 6, 5, 1)):
         graph(7, "residual_" + "x".join(map(str, shape)), [conv("x", "w", "a"), "Add a r -> b", "Relu b -> y"], dict(x=random(2, 4, 5, 7), r=random(*shape)),
               dict(w=weights(6, 4, 1)), kernels=1)
@@ -197,7 +198,8 @@ def squeeze():
 def qconv(thread, name, x, w, sx=F(0.02), xz=U8(128), sw=F(0.01), wz=I8(0), sy=F(0.5), yz=U8(100), bias=None, nodes=None, like=None, **attributes):
     fixed = dict(sx=sx, xz=xz, w=w, sw=sw, wz=wz, sy=sy, yz=yz, **({} if bias is None else dict(b=bias)))
     conv_of = lambda zero: node(f"QLinearConv x sx xz w sw {zero} sy yz {'' if bias is None else 'b'} -> y", **attributes)
-    graph(thread, name, [conv_of("wz")] if nodes is None else [*nodes, conv_of("z")], dict(x=x), fixed, like=[conv_of("wz")] if nodes else None, kernels=1)
+    graph(thread, name, [conv_of("wz")] if nodes is None else [*nodes, conv_of("z")], dict(x=x), fixed, like=[conv_of("wz")] if nodes else None,
+          kernels=2 if 1 < attributes.get("group", 1) < x.shape[1] else 1)
 
 
 def eight_bits():
