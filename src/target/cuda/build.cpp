@@ -41,6 +41,20 @@ bool empty(const Region& r) {
 // Whether a planner has already said how blocks and threads share the work.
 bool has_blocks(const Schedule& s) { return !s.leaves.empty() || !s.values.empty(); }
 
+// Why a schedule of a region cannot be printed goes to `why`.
+bool print(const Plan& plan, const PlannedKernel& kernel, const Schedule& s, BuiltKernel& out) {
+  const Program& p = *plan.program;
+  const Nest nest = specialise(p, expand(p, *kernel.region, s, kernel.name));
+  auto source = source_of(program_of(p, nest), region_of(*kernel.region, nest), s, nest, plan.layouts);
+  if (!source) {
+    if (out.why.empty()) out.why = source.reason();
+    return false;
+  }
+  out.source = std::move(*source);
+  out.schedule = s;
+  return true;
+}
+
 struct Builder {
   const Plan& plan;
   const std::string& arch;
@@ -49,49 +63,13 @@ struct Builder {
   std::atomic<std::size_t> cached{0};
   std::atomic<bool> not_kept{false};
 
-  const Program& p() const { return *plan.program; }
-
-  // Why a schedule of a region cannot be printed goes to `why`.
-  bool print(const PlannedKernel& kernel, const Schedule& s, BuiltKernel& out) const {
-    const Nest nest = specialise(p(), expand(p(), *kernel.region, s, kernel.name));
-    auto source = source_of(program_of(p(), nest), region_of(*kernel.region, nest), s, nest, plan.layouts);
-    if (!source) {
-      if (out.why.empty()) out.why = source.reason();
-      return false;
-    }
-    out.source = std::move(*source);
-    out.schedule = s;
-    return true;
-  }
-
-  bool printed(const PlannedKernel& kernel, BuiltKernel& out) const {
-    const Region& r = *kernel.region;
-    if (has_blocks(kernel.schedule) && print(kernel, kernel.schedule, out)) {
-      out.predicted = kernel.cost.seconds;
-      return true;
-    }
-    const auto choices = block_choices(p(), r, plan.machine, plan.layouts);
-    for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
-      if (print(kernel, choices[i].schedule, out)) {
-        out.predicted = choices[i].seconds;
-        return true;
-      }
-    Schedule whole; // one block
-    whole.threads = 256;
-    return print(kernel, whole, out);
-  }
-
   BuiltKernel made(const PlannedKernel& kernel) {
     BuiltKernel out;
     out.schedule = kernel.schedule;
-    if (empty(*kernel.region)) {
-      out.why = "an axis has no points";
-      return out;
-    }
     // A mistake of the planner or the printer costs the GPU one kernel, not the model: the CPU runs it, and `why`
     // tells.
     try {
-      if (printed(kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel, out.source));
+      if (print_kernel(plan, kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel, out.source));
     } catch (const Error& e) {
       if (e.code != Code::internal) throw;
       out.why = e.message;
@@ -139,6 +117,27 @@ template <class F> void side_by_side(std::size_t n, int threads, F&& work) {
 }
 
 } // namespace
+
+bool print_kernel(const Plan& plan, const PlannedKernel& kernel, BuiltKernel& out) {
+  const Region& r = *kernel.region;
+  if (empty(r)) {
+    out.why = "an axis has no points";
+    return false;
+  }
+  if (has_blocks(kernel.schedule) && print(plan, kernel, kernel.schedule, out)) {
+    out.predicted = kernel.cost.seconds;
+    return true;
+  }
+  const auto choices = block_choices(*plan.program, r, plan.machine, plan.layouts);
+  for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
+    if (print(plan, kernel, choices[i].schedule, out)) {
+      out.predicted = choices[i].seconds;
+      return true;
+    }
+  Schedule whole; // one block
+  whole.threads = 256;
+  return print(plan, kernel, whole, out);
+}
 
 Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
   const auto begin = std::chrono::steady_clock::now();

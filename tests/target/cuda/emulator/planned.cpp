@@ -1,0 +1,149 @@
+// A plan's kernels, one after the other, on memory of the emulated machine.
+#include <cstring>
+
+#include "target/cuda/build.h"
+#include "target/cuda/cases.h"
+#include "target/cuda/emulated.h"
+
+namespace tilewright::emulated {
+
+namespace {
+
+// A tensor in the machine's memory, as the plan lays it out.
+struct Placed {
+  void* at = nullptr;
+  std::size_t bytes = 0;
+};
+
+// What a kernel computes, as a program of its own.
+Program alone(const Plan& plan, const PlannedKernel& k, std::vector<TensorId>& reads, std::vector<TensorId>& makes) {
+  Program p = *plan.program;
+  p.nodes.clear(), p.inputs.clear(), p.outputs.clear();
+  std::set<TensorId> read, made;
+  const auto take = [&](StatementId id) { p.nodes.push_back(plan.program->nodes[static_cast<std::size_t>(id)]); };
+  if (k.region) {
+    for (StatementId id : k.region->statements) take(id);
+    const Boundary b = boundary(*plan.program, *k.region);
+    read.insert(b.inputs.begin(), b.inputs.end()), made.insert(b.outputs.begin(), b.outputs.end());
+  } else {
+    take(k.opaque);
+    const Opaque& o = std::get<Opaque>(p.nodes[0]);
+    read.insert(o.in.begin(), o.in.end()), made.insert(o.out.begin(), o.out.end());
+  }
+  for (TensorId t : read) p.tensor(t).kind = Kind::input, p.tensor(t).data = {}, p.inputs.push_back(t);
+  p.outputs.assign(made.begin(), made.end());
+  std::set<TensorId> inner;
+  if (k.region)
+    for (StatementId id : k.region->statements) inner.insert(plan.program->statement(id)->out);
+  for (std::size_t t = 0; t < p.tensors.size(); ++t)
+    if (const auto id = static_cast<TensorId>(t); !read.count(id) && !made.count(id) && !inner.count(id)) p.tensors[t].dims.clear(), p.tensors[t].kind = Kind::intermediate, p.tensors[t].data = {};
+  reads.assign(read.begin(), read.end()), makes.assign(made.begin(), made.end());
+  return p;
+}
+
+struct Run {
+  const Plan& plan;
+  std::map<TensorId, Placed> placed{};
+
+  ~Run() {
+    for (auto& [t, p] : placed) release(p.at);
+  }
+  const DimOrder& layout(TensorId t) const { return plan.layouts[static_cast<std::size_t>(t)]; }
+  Placed& place(TensorId t) {
+    Placed& p = placed[t];
+    if (!p.at) p.bytes = testing::array_of(*plan.program, t).bytes(), p.at = allocate(p.bytes);
+    return p;
+  }
+  void put(TensorId t, const Array& a) {
+    Placed& p = place(t);
+    const Array laid = testing::relaid(a, row_major(a.dims.size()), layout(t));
+    std::memcpy(p.at, laid.data, laid.bytes());
+    host_writes(p.at, p.bytes);
+  }
+  Array get(TensorId t) {
+    Array a = testing::array_of(*plan.program, t);
+    std::memcpy(a.data, place(t).at, a.bytes());
+    return testing::relaid(a, layout(t), row_major(a.dims.size()));
+  }
+
+  void evaluate_here(const PlannedKernel& k) {
+    std::vector<TensorId> reads, makes;
+    const Program p = alone(plan, k, reads, makes);
+    Values given;
+    for (TensorId t : reads) given[t] = get(t);
+    const Values made = evaluate(p, given, {}, Evaluation::typed);
+    for (TensorId t : makes) put(t, made.at(t));
+  }
+
+  std::string launch(const cuda::Source& s, void (*entry)(void**)) {
+    std::vector<void*> addresses(s.arguments.size()), arguments;
+    std::vector<std::vector<unsigned char>> maps;
+    maps.reserve(s.maps.size());
+    for (std::size_t i = 0; i < s.arguments.size(); ++i) addresses[i] = place(s.arguments[i]).at, arguments.push_back(&addresses[i]);
+    for (const cuda::TensorMap& m : s.maps) {
+      Map map{addresses[static_cast<std::size_t>(m.argument)], static_cast<int>(m.dims.size()), static_cast<int>(bytes_of(m.dtype)), {}, {}, {}};
+      std::copy(m.dims.begin(), m.dims.end(), map.dims);
+      std::copy(m.strides.begin(), m.strides.end(), map.strides);
+      std::copy(m.box.begin(), m.box.end(), map.box);
+      maps.emplace_back(128);
+      std::memcpy(maps.back().data(), &map, sizeof map);
+      arguments[static_cast<std::size_t>(m.argument)] = maps.back().data();
+    }
+    void* word = nullptr;
+    if (s.faults) {
+      word = allocate(sizeof(unsigned));
+      std::memset(word, 0, sizeof(unsigned));
+      host_writes(word, sizeof(unsigned));
+      arguments.push_back(&word);
+    }
+    int cluster = 1;
+    if (const auto at = s.text.find("__cluster_dims__("); at != std::string::npos) cluster = std::atoi(s.text.c_str() + at + 17);
+    std::string problem = run(entry, arguments.data(), {s.blocks, s.threads, s.scratch, cluster});
+    if (word && problem.empty() && *static_cast<unsigned*>(word)) problem = "an index is out of range";
+    release(word);
+    return problem;
+  }
+};
+
+}  // namespace
+
+Planned::Planned(const Plan& plan, Kernels& kernels) : plan_(plan), kernels_(kernels) {
+  for (const PlannedKernel& k : plan.kernels) {
+    cuda::BuiltKernel printed;
+    const bool can = k.region && cuda::print_kernel(plan, k, printed);
+    sources.push_back(can ? printed.source : cuda::Source{});
+    index_.push_back(can ? kernels.add(printed.source) : 0);
+    why.push_back(printed.why);
+    elsewhere += !can;
+  }
+}
+
+Values Planned::run(const Values& given) {
+  const Program& p = *plan_.program;
+  Run r{plan_};
+  problem.clear();
+  for (std::size_t t = 0; t < p.tensors.size(); ++t)
+    if (!p.tensors[t].data.empty()) {
+      Array a = testing::array_of(p, static_cast<TensorId>(t));
+      std::memcpy(a.data, p.tensors[t].data.data(), a.bytes());
+      r.put(static_cast<TensorId>(t), a);
+    }
+  for (const auto& [t, a] : given) r.put(t, a);
+  Values out;
+  for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
+    const PlannedKernel& kernel = plan_.kernels[k];
+    if (sources[k].text.empty()) {
+      r.evaluate_here(kernel);
+    } else if (const std::string what = r.launch(sources[k], kernels_.entry(index_[k])); !what.empty()) {
+      problem = kernel.name + ": " + what;
+      return out;
+    }
+    std::vector<TensorId> made;
+    if (kernel.region) made = boundary(p, *kernel.region).outputs;
+    else made = std::get<Opaque>(p.nodes[static_cast<std::size_t>(kernel.opaque)]).out;
+    for (TensorId t : made) out[t] = r.get(t);
+  }
+  return out;
+}
+
+}  // namespace tilewright::emulated
