@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build ccache python3-venv libfmt-dev nlohmann-json3-dev libcli11-dev libhwy-dev libpng-dev)
+packages=(g++ cmake ninja-build ccache python3-venv libfmt-dev nlohmann-json3-dev libcli11-dev libhwy-dev libpng-dev libxxhash-dev)
 case "${1:-test}" in
   demo) ;;
   test) packages+=(libgtest-dev pkg-config clang-16 libclang-rt-16-dev) ;;

@@ -37,6 +37,7 @@ struct Through {
   int slots = -1;                            // of the nest; -1: the dim is as it is
   bool key = false;
   std::int64_t size = 1, extent = 0;         // of one of several axes that are packed together; extent 0: nothing is taken off
+  int with = -1;                             // the dim whose places these are too: in scratch the two are one
 };
 
 struct Buffer {

@@ -259,12 +259,19 @@ struct Walker {
     nest.program = std::move(own), nest.region = std::make_shared<const Region>(std::move(packed_region)), nest.schedule = std::move(schedule);
     return nest;
   }
-  // What leaves has all of the packed axes; what is brought into scratch at most one, else it would be a square.
-  bool fits(const Nest& nest, const Boundary& bound, const std::vector<RegionAxis>& packed) {
-    for (const Buffer& b : nest.buffers) {
-      const auto dims = static_cast<std::size_t>(std::count_if(b.through.begin(), b.through.end(), [](const Through& t) { return t.slots >= 0 && !t.key; }));
+  // What leaves has all of the packed axes; of what is brought in, dims that are packed together are one.
+  bool fits(Nest& nest, const Boundary& bound, const std::vector<RegionAxis>& packed) {
+    for (Buffer& b : nest.buffers) {
+      int lead = -1;
+      std::size_t dims = 0;
+      for (std::size_t d = 0; d < b.through.size(); ++d) {
+        Through& t = b.through[d];
+        if (t.slots < 0 || t.key) continue;
+        ++dims;
+        if (lead < 0) lead = static_cast<int>(d);
+        else t.with = lead, b.box[d] = {{}, {1, {}}}, b.extent[d] = 1;
+      }
       if (std::count(bound.outputs.begin(), bound.outputs.end(), b.tensor) && dims != packed.size()) why = b.name + " has not all of the packed axes";
-      if (b.at && b.at->level == LevelRole::scratch && dims > 1) why = b.name + " has several of the packed axes";
     }
     return why.empty();
   }

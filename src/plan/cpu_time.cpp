@@ -88,10 +88,10 @@ bool CpuTime::along_lanes(std::size_t i) const {
   return found;
 }
 
-// A map whose value leaves the kernel and is read in it: it and the maps beside it are no ending of a leaf.
+// A value that leaves the kernel and is read in it: a leaf ends there, and maps behind it are none of its ending.
 bool CpuTime::stored_between(const Boundary& b, std::size_t i) const {
   const TensorId t = statement(i).out;
-  if (!statement(i).reduced.empty() || !std::count(b.outputs.begin(), b.outputs.end(), t)) return false;
+  if (!std::count(b.outputs.begin(), b.outputs.end(), t)) return false;
   bool read = false;
   for (std::size_t j = i + 1; j < r.statements.size(); ++j)
     for_each_access(statement(j), [&](const Access& a) { read |= a.tensor == t; });
@@ -109,11 +109,12 @@ std::vector<bool> CpuTime::endings(const Boundary& b) const {
     for (AxisId x : parallel_axes(s)) mine *= s.axes[static_cast<std::size_t>(x)].constant();
     if (!s.reduced.empty()) {
       values = {s.out}, points = mine;
+      if (stored_between(b, i)) values.clear();
       continue;
     }
     for_each_access(s, [&](const Access& a) { list[i] = list[i] || (mine == points && values.count(a.tensor)); });
     if (list[i]) values.insert(s.out);
-    if (stored_between(b, i)) list[i] = false;
+    if (stored_between(b, i)) values.clear();
   }
   return list;
 }

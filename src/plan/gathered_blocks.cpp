@@ -216,7 +216,7 @@ struct GatheredChooser : BlockShape {
     double all = 1;
     for (AxisId a : packed) all *= static_cast<double>(axis_extent(a));
     // One of the packed axes has the step; the others go with it.
-    t.row = of(packed[0]);
+    t.row = of(*std::max_element(packed.begin(), packed.end(), [&](AxisId x, AxisId y) { return axis_extent(x) < axis_extent(y); }));
     for (AxisId a : packed) std::erase(t.single, of(a));
     for (AxisId a : c.m)
       if (!std::count(packed.begin(), packed.end(), a) && std::count(t.single.begin(), t.single.end(), of(a)) == 0) return;

@@ -68,7 +68,10 @@ struct KernelCompiler {
     at.copy_stride = dense_strides(at.extent, at.order);
     at.stride = b.inner ? at.copy_stride : strides_of_rows(at.dims, at.order, row(b.tensor));
     if (b.through.empty()) return at;
-    at.through = b.through, at.far_stride = at.stride, at.stride = at.copy_stride, at.scratch = true;
+    at.through = b.through, at.far_stride = at.stride, at.scratch = true;
+    for (std::size_t d = 0; d < b.through.size(); ++d)
+      if (b.through[d].with >= 0) at.copy_stride[d] = 0;
+    at.stride = at.copy_stride;
     return at;
   }
 

@@ -42,6 +42,49 @@ bool empty(const Region& r) {
 // Whether a planner has already said how blocks and threads share the work.
 bool has_blocks(const Schedule& s) { return !s.leaves.empty() || !s.values.empty(); }
 
+Or<Tables> tables_of(const Plan& plan, const Nest& nest, const Schedule& s) {
+  const Slots& l = nest.slots[0];
+  auto made = detection(*plan.program, l, s.steps[static_cast<std::size_t>(l.step)].size, plan.layouts[static_cast<std::size_t>(l.of.source)]);
+  if (!made) return Refused{made.reason()};
+  Tables out;
+  out.source = l.of.source;
+  const auto bytes = [&](TensorId t) {
+    std::int64_t n = t < 0 ? 0 : 4;
+    for (std::size_t d = 0; t >= 0 && d < nest.program->tensor(t).dims.size(); ++d) n = checked_mul(n, nest.program->tensor(t).dims[d].constant());
+    return n;
+  };
+  out.bytes = {bytes(l.slot), bytes(l.count), bytes(l.tile), made->marks, made->parts};
+  out.kernels = std::move((*made).kernels);
+  return out;
+}
+
+// Why a schedule of a region cannot be printed goes to `why`.
+bool print(const Plan& plan, const PlannedKernel& kernel, const Schedule& s, BuiltKernel& out) {
+  const Program& p = *plan.program;
+  const auto refused = [&](const std::string& why) {
+    if (out.why.empty()) out.why = why;
+    return false;
+  };
+  const auto expanded = expand_through(p, *kernel.region, s, kernel.name);
+  if (!expanded) return refused(expanded.reason());
+  const Nest nest = specialise(p, *expanded);
+  auto source = source_of(program_of(p, nest), region_of(*kernel.region, nest), schedule_of(s, nest), nest, plan.layouts);
+  if (!source) return refused(source.reason());
+  out.tables.reset();
+  if (!nest.slots.empty()) {
+    auto tables = tables_of(plan, nest, s);
+    if (!tables) return refused(tables.reason());
+    out.tables = std::make_shared<const Tables>(std::move(*tables));
+    const Slots& l = nest.slots[0];
+    const auto behind = static_cast<TensorId>(p.tensors.size());
+    for (TensorId& t : (*source).arguments)
+      t = t == l.slot ? behind + Tables::slot : t == l.count ? behind + Tables::count : t == l.tile ? behind + Tables::tile : t;
+  }
+  out.source = std::move(*source);
+  out.schedule = s;
+  return true;
+}
+
 struct Builder {
   const Plan& plan;
   const std::string& arch;
@@ -50,77 +93,13 @@ struct Builder {
   std::atomic<std::size_t> cached{0};
   std::atomic<bool> not_kept{false};
 
-  const Program& p() const { return *plan.program; }
-
-  // Why a schedule of a region cannot be printed goes to `why`.
-  bool print(const PlannedKernel& kernel, const Schedule& s, BuiltKernel& out) const {
-    const auto refused = [&](const std::string& why) {
-      if (out.why.empty()) out.why = why;
-      return false;
-    };
-    const auto expanded = expand_through(p(), *kernel.region, s, kernel.name);
-    if (!expanded) return refused(expanded.reason());
-    const Nest nest = specialise(p(), *expanded);
-    auto source = source_of(program_of(p(), nest), region_of(*kernel.region, nest), schedule_of(s, nest), nest, plan.layouts);
-    if (!source) return refused(source.reason());
-    if (!nest.slots.empty()) {
-      auto tables = tables_of(nest, s);
-      if (!tables) return refused(tables.reason());
-      out.tables = std::make_shared<const Tables>(std::move(*tables));
-      const Slots& l = nest.slots[0];
-      const TensorId behind = static_cast<TensorId>(p().tensors.size());
-      for (TensorId& t : (*source).arguments)
-        t = t == l.slot ? behind + Tables::slot : t == l.count ? behind + Tables::count : t == l.tile ? behind + Tables::tile : t;
-    }
-    out.source = std::move(*source);
-    out.schedule = s;
-    return true;
-  }
-
-  Or<Tables> tables_of(const Nest& nest, const Schedule& s) const {
-    const Slots& l = nest.slots[0];
-    auto made = detection(p(), l, s.steps[static_cast<std::size_t>(l.step)].size, plan.layouts[static_cast<std::size_t>(l.of.source)]);
-    if (!made) return Refused{made.reason()};
-    Tables out;
-    out.source = l.of.source;
-    const auto ints = [&](TensorId t) {
-      std::int64_t n = t < 0 ? 0 : 4;
-      for (std::size_t d = 0; t >= 0 && d < nest.program->tensor(t).dims.size(); ++d) n = checked_mul(n, nest.program->tensor(t).dims[d].constant());
-      return n;
-    };
-    out.bytes = {ints(l.slot), ints(l.count), ints(l.tile), made->marks, made->parts};
-    out.kernels = std::move(made->kernels);
-    return out;
-  }
-
-  bool printed(const PlannedKernel& kernel, BuiltKernel& out) const {
-    const Region& r = *kernel.region;
-    if (has_blocks(kernel.schedule) && print(kernel, kernel.schedule, out)) {
-      out.predicted = kernel.cost.seconds;
-      return true;
-    }
-    const auto choices = block_choices(p(), r, plan.machine, plan.layouts);
-    for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
-      if (print(kernel, choices[i].schedule, out)) {
-        out.predicted = choices[i].seconds;
-        return true;
-      }
-    Schedule whole; // one block
-    whole.threads = 256;
-    return print(kernel, whole, out);
-  }
-
   BuiltKernel made(const PlannedKernel& kernel) {
     BuiltKernel out;
     out.schedule = kernel.schedule;
-    if (empty(*kernel.region)) {
-      out.why = "an axis has no points";
-      return out;
-    }
     // A mistake of the planner or the printer costs the GPU one kernel, not the model: the CPU runs it, and `why`
     // tells.
     try {
-      if (printed(kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel.name, out.source.name, out.source.text));
+      if (print_kernel(plan, kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel.name, out.source.name, out.source.text));
       if (out.code && out.tables) {
         Tables tables = *out.tables;
         for (const Ahead& a : tables.kernels) tables.code.push_back(std::make_shared<const Compiled>(code_of(kernel.name, a.name, a.text)));
@@ -199,6 +178,27 @@ template <class F> void side_by_side(std::size_t n, int threads, F&& work) {
 }
 
 } // namespace
+
+bool print_kernel(const Plan& plan, const PlannedKernel& kernel, BuiltKernel& out) {
+  const Region& r = *kernel.region;
+  if (empty(r)) {
+    out.why = "an axis has no points";
+    return false;
+  }
+  if (has_blocks(kernel.schedule) && print(plan, kernel, kernel.schedule, out)) {
+    out.predicted = kernel.cost.seconds;
+    return true;
+  }
+  const auto choices = block_choices(*plan.program, r, plan.machine, plan.layouts);
+  for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
+    if (print(plan, kernel, choices[i].schedule, out)) {
+      out.predicted = choices[i].seconds;
+      return true;
+    }
+  Schedule whole; // one block
+  whole.threads = 256;
+  return print(plan, kernel, whole, out);
+}
 
 Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
   const auto begin = std::chrono::steady_clock::now();

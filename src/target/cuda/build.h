@@ -36,6 +36,9 @@ struct BuiltKernel {
   std::string why;                      // there is no code, or not that of the first schedule
 };
 
+// What a kernel is before it is compiled: the first of its schedules that can be printed. `why`: not the planned one, or none.
+bool print_kernel(const Plan&, const PlannedKernel&, BuiltKernel& out);
+
 struct Built {
   std::vector<BuiltKernel> kernels; // one a planned kernel
   std::size_t distinct = 0, cached = 0;

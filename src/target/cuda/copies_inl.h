@@ -29,6 +29,7 @@ struct Copies : SlotText {
   // The condition under which a place of the box is an element of it; empty where that is certain.
   std::string in_box(const Buffer& b, std::size_t d) const {
     const Span& span = b.box[d];
+    if (const Through* list = through_of(b, d); list && !list->key && list->with < 0) return fmt::format("i{} < {}", d, affine(span.high));
     std::string all;
     auto need = [&](const std::string& condition) { all += (all.empty() ? "" : " && ") + condition; };
     if (span.step != 1 || !always_inside(span, dim(b.tensor, d))) {
@@ -50,12 +51,12 @@ struct Copies : SlotText {
     Rows n;
     n.width = copy_width(b);
     n.items = 1;
-    for (std::int64_t e : b.extent) n.items *= e;
+    for (std::size_t d = 0; d < b.extent.size(); ++d) n.items *= brought(b, d);
     n.items /= n.width;
     if (b.extent.empty() || n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || b.outside.value_or(0) != 0) return n;
     n.inner = n.items;
     for (std::size_t i = 0; i + 1 < b.at->order.size() && n.outer == SIZE_MAX; ++i)
-      if (const auto d = static_cast<std::size_t>(b.at->order[i]); b.extent[d] > 1) n.outer = d, n.count = b.extent[d], n.inner = n.items / n.count;
+      if (const auto d = static_cast<std::size_t>(b.at->order[i]); brought(b, d) > 1) n.outer = d, n.count = brought(b, d), n.inner = n.items / n.count;
     if (n.inner > s.threads) return n;
     n.at_once = n.outer == SIZE_MAX ? 1 : s.threads / n.inner;
     n.passes = ceil_div_i64(n.count, n.at_once);
@@ -108,10 +109,12 @@ struct Copies : SlotText {
     for (std::size_t i = b.at->order.size(); i-- > 0;) {
       const auto d = static_cast<std::size_t>(b.at->order[i]);
       name_place(b, d, n.width, -1);
-      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d]));
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d)));
       std::string condition = in_box(b, d);
       const Through* const list = through_of(b, d);
-      if (list && !list->key && !condition.empty()) from.push_back(fmt::format("({} ? {} * {} : 0)", condition, looked_up(*list, fmt::format("i{}", d)), stride[d]));
+      const std::size_t lead = list && list->with >= 0 ? static_cast<std::size_t>(list->with) : d;
+      const std::string there = lead == d ? condition : in_box(b, lead);
+      if (list && !list->key && !there.empty()) from.push_back(fmt::format("({} ? {} * {} : 0)", there, looked_up(*list, fmt::format("i{}", lead)), stride[d]));
       else from.push_back(list ? fmt::format("{} * {}", looked_up(*list, fmt::format("i{}", d)), stride[d]) : fmt::format("i{} * {}", d, stride[d]));
       if (!condition.empty()) inside.push_back(std::move(condition));
     }
@@ -123,7 +126,7 @@ struct Copies : SlotText {
   }
   // Names the place of `rest` along a dim, in the box and in the tensor (there without the terms of `loop`), and takes it off.
   void name_place(const Buffer& b, std::size_t d, std::int64_t width, int loop) {
-    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = b.extent[d] / scale;
+    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = brought(b, d) / scale;
     line(fmt::format("const int o{} = int(rest % {}){}; rest /= {};", d, extent, scale == 1 ? "" : fmt::format(" * {}", scale), extent));
     line(fmt::format("const int i{} = {} + o{}{};", d, affine(without(b.box[d].low, loop)), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
   }
@@ -165,7 +168,7 @@ struct Copies : SlotText {
         name_place(b, d, n.width, loop);
         if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
       }
-      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d]));
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d)));
       from.push_back(through_of(b, d) ? fmt::format("{} * {}", looked_up(b.through[d], ""), stride[d]) : fmt::format("i{} * {}", d, stride[d]));
     }
     line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, sum(from), b.at->swizzled ? swizzled_place(b, n.width) : sum(to)));
@@ -192,7 +195,7 @@ struct Copies : SlotText {
     std::int64_t to_step = 0, from_step = 0;
     if (n.outer != SIZE_MAX) {
       const Span& span = b.box[n.outer];
-      to_step = n.at_once * where.at(b.tensor).stride[n.outer], from_step = n.at_once * span.step * strides_of(b.tensor)[n.outer];
+      to_step = n.at_once * stride_to(b, n.outer), from_step = n.at_once * span.step * strides_of(b.tensor)[n.outer];
       if (std::string condition = in_box(b, n.outer); !condition.empty()) {
         line(fmt::format("const int i{} = row_{} + pass * {}{};", n.outer, name, n.at_once * span.step,
                          ready.row_forward ? fmt::format(" + {} * {}", variable(2 * ready.loop), ready.row_forward) : ""));
@@ -238,9 +241,10 @@ struct Copies : SlotText {
       } else {
         name_place(b, d, n.width, loop);
         if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
+        if (through_of(b, d) && b.through[d].with >= 0) continue;
         from.push_back(through_of(b, d) ? fmt::format("{} * {}", looked_up(b.through[d], ""), stride[d]) : fmt::format("i{} * {}", d, stride[d]));
       }
-      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d]));
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d)));
     }
     if (std::string condition = alive(b); !condition.empty()) inside.push_back(std::move(condition));
     line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, from.empty() ? "0" : sum(from), b.at->swizzled ? swizzled_place(b, n.width) : sum(to)));
@@ -272,10 +276,13 @@ struct Copies : SlotText {
     if (n.at_once * n.passes > n.count) line(fmt::format("if (threadIdx.x / {} + pass * {} >= {}) break;", n.inner, n.at_once, n.count));
     line(fmt::format("const int i = row_{} + pass * {}{};", name, n.at_once, moves ? " + " + variable(2 * ready.loop) : ""));
     line(fmt::format("const bool inside = i < {}{};", end, ready.conditional ? " && in_" + name : ""));
-    line(fmt::format("const i64 from = from_{} + {} * {}{};", name, of_element(list, fmt::format("next_{}[pass]", name)), strides_of(b.tensor)[outer],
+    std::string row;
+    for (std::size_t d = 0; d < b.through.size(); ++d)
+      if (through_of(b, d) && !b.through[d].key) row += fmt::format(" + {} * {}", of_element(b.through[d], fmt::format("next_{}[pass]", name)), strides_of(b.tensor)[d]);
+    line(fmt::format("const i64 from = from_{}{}{};", name, row,
                      ready.forward ? fmt::format(" + i64({}) * {}", variable(2 * ready.loop), ready.forward) : ""));
     line(fmt::format("copy_async<{0}>({1} + to_{2} + pass * {3}, {4} + (inside ? from : 0), inside ? {0} : 0);", bytes, where.at(b.tensor).pointer, name,
-                     n.at_once * where.at(b.tensor).stride[outer], global(b.tensor)));
+                     n.at_once * stride_to(b, outer), global(b.tensor)));
     if (moves) {
       const std::int64_t size = s.steps[static_cast<std::size_t>(ready.loop)].size;
       line(fmt::format("next_{}[pass] = i + {} < {} ? place_{}(i + {}) : 0;", name, size, end, list.slots, size));
@@ -290,13 +297,13 @@ struct Copies : SlotText {
     const std::int64_t row = swizzled_row(b);
     if (v * 8 != row) why = p.tensor(b.tensor).name + " is not aligned to the pieces of swizzled rows";
     std::string flat;
-    std::int64_t rows = 1;
+    std::int64_t elements = 1;
+    scratch_strides(b, &elements);
     for (std::size_t i = b.at->order.size() - 1; i-- > 0;) {
       const auto d = static_cast<std::size_t>(b.at->order[i]);
-      flat += fmt::format("{}o{} * {}", flat.empty() ? "" : " + ", d, rows);
-      rows *= b.extent[d];
+      flat += fmt::format("{}o{} * {}", flat.empty() ? "" : " + ", d, stride_to(b, d) / row);
     }
-    return fmt::format("swizzled<{}, {}>({}, o{})", row, rows, flat, b.at->order.back());
+    return fmt::format("swizzled<{}, {}>({}, o{})", row, elements / row, flat, b.at->order.back());
   }
 
   void copy(const Buffer& b, std::int64_t v, const std::string& to, const std::string& from, const std::string& inside) {

@@ -50,7 +50,7 @@ void expect_equal(const Shape& shape, Random& random, int live) {
 
 TEST(Through, RandomNests) {
   Random random{std::mt19937_64(20)};
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     const Shape shape = i % 3 == 0 ? rows(random) : i % 3 == 1 ? keyed(random) : columns(random);
     expect_equal(shape, random, random.pick<int>({0, 5, 30, 100}));
     if (HasFatalFailure()) return;
