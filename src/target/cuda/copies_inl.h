@@ -153,7 +153,7 @@ struct Copies : SlotText {
           if (d == n.outer) ready.row_forward = c;
         }
     const std::string name = tensor(b.tensor);
-    line(fmt::format("{2} from_{0}; int to_{0}, row_{0} = 0;  // of this thread's pieces of {1}", name, p.tensor(b.tensor).name, b.through.empty() ? "int" : "i64"));
+    line(fmt::format("{2} to_{0}, row_{0} = 0;  // of this thread's pieces of {1}", name, p.tensor(b.tensor).name, b.through.empty() ? "int from_" + name + "," : "i64 from_" + name + "; int"));
     line(fmt::format("bool in_{} = true;", name));
     line("{");
     ++depth;

@@ -120,6 +120,12 @@ TEST(EmulatedThrough, WhatIsPlanned) {
   }
   for (Made& m : list) m.planned = std::make_unique<Planned>(m.plan, kernels);
   kernels.compile();
+  // For the real one too, where its compiler is.
+  for (std::size_t i = 0; i < list.size() && cuda::compiler_found(); i += 3) {
+    const Planned& made = *list[i].planned;
+    EXPECT_EQ(cuda::compile(std::string(cuda::primitives()) + made.sources[0].text, made.sources[0].name, "sm_90a").spills, 0) << made.sources[0].text;
+    for (const cuda::Ahead& a : made.tables[0]->kernels) EXPECT_EQ(cuda::compile(std::string(cuda::primitives()) + a.text, a.name, "sm_90a").spills, 0) << a.text;
+  }
   for (Made& m : list) {
     ASSERT_TRUE(m.planned->tables[0]) << m.shape.text << text(*m.plan.kernels[0].region, m.plan.kernels[0].schedule) << m.planned->why[0];
     ASSERT_EQ(m.planned->why[0], "") << m.shape.text;
