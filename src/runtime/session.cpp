@@ -168,8 +168,6 @@ namespace {
 // What a plan for a GPU is made with: the machine that the GPU is, all of its cores.
 SessionOptions for_gpu(SessionOptions o, const cuda::Device& gpu, std::vector<std::string>& notes) {
   o.threads = 0;
-  // Joined kernels of whole networks have not been seen right on a GPU: they are for those who ask.
-  if (!o.fuse) o.fuse = false;
   if (o.machine.empty()) {
     std::string note;
     o.machine = machine_for(gpu.facts(), note).name;

@@ -55,6 +55,9 @@ struct TensorLeaf : VectorLeaf {
     }
     if (!t.k_last && (t.n.size() != 1 || stride_along(points, leaf.first, *t.b, t.n[0]) != 1))
       return Refused{p.tensor(t.b->tensor).name + " is contiguous along neither the products nor the columns"};
+    if (!all_live_points(points, leaf))
+      for (const Access* x : {t.a, t.b})
+        if (!box_holds(points, x->tensor, indices(points, leaf.first, x->at))) return Refused{p.tensor(x->tensor).name + " ends within a tile, where points that do not exist would read"};
     const LeafAt& at = *leaf.at;
     if (!at.group && (buffer_of(t.a->tensor).at->swizzled || (buffer_of(t.b->tensor).at->swizzled && (!t.k_last || t.n.size() != 1 || full(points, t.k) != 64))))
       return Refused{"swizzled rows are not those of the products"};
