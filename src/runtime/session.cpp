@@ -214,6 +214,7 @@ Session::Session(const Program& program, const SessionOptions& options) {
   timing_.device = watch.lap();
   plan_ = plan_program(program, gpu ? for_gpu(options, *gpu, notes_) : options, &timing_);
   require_target(plan_, gpu != nullptr);
+  if (gpu) plan_ = cuda::printable(plan_);
   trim_heap();
   watch.lap();
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone
