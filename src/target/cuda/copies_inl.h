@@ -99,7 +99,7 @@ struct Copies : SlotText {
     const Rows n = rows_of(b);
     const auto stride = strides_of(b.tensor);
     const std::int64_t rounds = ceil_div_i64(n.items, s.threads);
-    line(rounds <= 16 ? "#pragma unroll" : n.width > 1 ? "#pragma unroll 4" : "#pragma unroll 16");
+    line(!b.through.empty() ? "#pragma unroll 4" : rounds <= 16 ? "#pragma unroll" : n.width > 1 ? "#pragma unroll 4" : "#pragma unroll 16");
     line(fmt::format("for (int round = 0; round < {}; ++round) {{  // load {}", rounds, p.tensor(b.tensor).name));
     ++depth;
     line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));

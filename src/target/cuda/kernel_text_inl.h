@@ -21,6 +21,11 @@ inline std::string c_name(const std::string& name) {
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "t_" + out : out;
 }
 
+// Whether a kernel makes a value itself, for others of its statements; it may leave the kernel too.
+inline bool made_here(const Region& r, const Program& p, TensorId t) {
+  return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return p.statement(id)->out == t; });
+}
+
 struct KernelText {
   const Program& p;
   const Region& r;
@@ -109,7 +114,7 @@ struct KernelText {
         std::int64_t elements = 1;
         w.stride = scratch_strides(b, &elements);
         for (const Span& span : b.box) w.low.push_back(affine(span.low));
-        w.filled = b.outside.has_value() && (!b.inner || *b.outside == 0);      // what is made here is 0 outside
+        w.filled = b.outside.has_value() && (!made_here(r, p, b.tensor) || *b.outside == 0);      // what is made here is 0 outside
         if (b.at->swizzled) {
           const std::int64_t inner = b.extent[static_cast<std::size_t>(b.at->order.back())];
           if (b.at->order.size() < 2 || inner % swizzled_row(b)) why = p.tensor(b.tensor).name + " does not fill swizzled rows of 128 bytes";
@@ -134,7 +139,7 @@ struct KernelText {
   // The border of zeros around what is made whole: written once, nothing else is put there.
   void clear_borders() {
     for (const Buffer& b : nest.buffers) {
-      if (!b.inner || !in_scratch(b)) continue;
+      if (!made_here(r, p, b.tensor) || !in_scratch(b)) continue;
       std::string border;
       for (std::size_t d = 0; d < b.box.size(); ++d) {
         if (!b.box[d].low.terms.empty() || !b.box[d].high.terms.empty()) continue;

@@ -15,7 +15,7 @@ namespace tilewright::emulated {
 namespace {
 
 // -O1: the accesses that are left are those of memory; what stays in registers is not looked at.
-constexpr const char* flags = "-std=c++17 -O1 -fPIC -w -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fsanitize=thread --param=tsan-instrument-func-entry-exit=0";
+constexpr const char* flags = "-std=c++17 -O1 -fPIC -w -Wno-psabi -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fsanitize=thread --param=tsan-instrument-func-entry-exit=0";
 
 void shell(const std::string& command, const std::string& log) {
   if (std::system((command + " > " + log + " 2>&1").c_str()) == 0) return;

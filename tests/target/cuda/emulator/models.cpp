@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "runtime/open.h"
+#include "target/cuda/build.h"
 #include "target/cuda/cases.h"
 #include "target/cuda/emulated.h"
 
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
     std::erase_if(o.open.session.sizes, [&](const auto& size) {   // an import has bound its own
       return std::none_of(program.sizes.begin(), program.sizes.end(), [&](const SizeDecl& d) { return d.name == size.first; });
     });
-    return run(o, plan_program(program, o.open.session));
+    return run(o, cuda::printable(plan_program(program, o.open.session)));
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 4;
