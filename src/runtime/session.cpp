@@ -168,8 +168,6 @@ namespace {
 // What a plan for a GPU is made with: the machine that the GPU is, all of its cores.
 SessionOptions for_gpu(SessionOptions o, const cuda::Device& gpu, std::vector<std::string>& notes) {
   o.threads = 0;
-  // Joined kernels of whole networks have not been seen right on a GPU: they are for those who ask.
-  if (!o.fuse) o.fuse = false;
   if (o.machine.empty()) {
     std::string note;
     o.machine = machine_for(gpu.facts(), note).name;
@@ -216,6 +214,7 @@ Session::Session(const Program& program, const SessionOptions& options) {
   timing_.device = watch.lap();
   plan_ = plan_program(program, gpu ? for_gpu(options, *gpu, notes_) : options, &timing_);
   require_target(plan_, gpu != nullptr);
+  if (gpu) plan_ = cuda::printable(plan_);
   trim_heap();
   watch.lap();
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone

@@ -139,6 +139,38 @@ bool print_kernel(const Plan& plan, const PlannedKernel& kernel, BuiltKernel& ou
   return print(plan, kernel, whole, out);
 }
 
+Plan printable(const Plan& plan) {
+  const auto can = [&](const PlannedKernel& k) {
+    try {
+      BuiltKernel out;
+      return print_kernel(plan, k, out);
+    } catch (const Error& e) {
+      if (e.code != Code::internal) throw;
+      return false;
+    }
+  };
+  const Grouping parts = fold_maps(*plan.program);
+  Grouping wanted;
+  bool all = true;
+  for (const PlannedKernel& k : plan.kernels) {
+    if (!k.region) continue;
+    if (k.groups < 2 || can(k)) {
+      wanted.groups.push_back(k.region->statements);
+      continue;
+    }
+    all = false;
+    for (const auto& part : parts.groups)
+      if (!part.empty() && k.region->position(part[0]) >= 0) wanted.groups.push_back(part);
+  }
+  if (all) return plan;
+  wanted.refusals.resize(wanted.groups.size());
+  Plan out = plan_groups(plan.program, plan.machine, plan.options, wanted);
+  for (PlannedKernel& k : out.kernels) // what is as it was keeps all that was said of it
+    for (const PlannedKernel& was : plan.kernels)
+      if (k.region && was.region && was.groups > 1 && k.region->statements == was.region->statements) k = was;
+  return out;
+}
+
 Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
   const auto begin = std::chrono::steady_clock::now();
   const Program& p = *plan.program;

@@ -26,6 +26,9 @@ struct BuiltKernel {
 // What a kernel is before it is compiled: the first of its schedules that can be printed. `why`: not the planned one, or none.
 bool print_kernel(const Plan&, const PlannedKernel&, BuiltKernel& out);
 
+// Joined kernels that cannot be printed are taken apart again: as single ones they can.
+Plan printable(const Plan&);
+
 struct Built {
   std::vector<BuiltKernel> kernels; // one a planned kernel
   std::size_t distinct = 0, cached = 0;

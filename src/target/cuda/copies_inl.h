@@ -47,12 +47,12 @@ struct Copies : KernelText {
     Rows n;
     n.width = copy_width(b);
     n.items = 1;
-    for (std::int64_t e : b.extent) n.items *= e;
+    for (std::size_t d = 0; d < b.extent.size(); ++d) n.items *= brought(b, d);
     n.items /= n.width;
     if (b.extent.empty() || n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || b.outside.value_or(0) != 0) return n;
     n.inner = n.items;
     for (std::size_t i = 0; i + 1 < b.at->order.size() && n.outer == SIZE_MAX; ++i)
-      if (const auto d = static_cast<std::size_t>(b.at->order[i]); b.extent[d] > 1) n.outer = d, n.count = b.extent[d], n.inner = n.items / n.count;
+      if (const auto d = static_cast<std::size_t>(b.at->order[i]); brought(b, d) > 1) n.outer = d, n.count = brought(b, d), n.inner = n.items / n.count;
     if (n.inner > s.threads) return n;
     n.at_once = n.outer == SIZE_MAX ? 1 : s.threads / n.inner;
     n.passes = ceil_div_i64(n.count, n.at_once);
@@ -104,7 +104,7 @@ struct Copies : KernelText {
     for (std::size_t i = b.at->order.size(); i-- > 0;) {
       const auto d = static_cast<std::size_t>(b.at->order[i]);
       name_place(b, d, n.width, -1);
-      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d])), from.push_back(fmt::format("i{} * {}", d, stride[d]));
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d))), from.push_back(fmt::format("i{} * {}", d, stride[d]));
       if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
     }
     if (to.empty()) to = from = {"0"};
@@ -114,7 +114,7 @@ struct Copies : KernelText {
   }
   // Names the place of `rest` along a dim, in the box and in the tensor (there without the terms of `loop`), and takes it off.
   void name_place(const Buffer& b, std::size_t d, std::int64_t width, int loop) {
-    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = b.extent[d] / scale;
+    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = brought(b, d) / scale;
     line(fmt::format("const int o{} = int(rest % {}){}; rest /= {};", d, extent, scale == 1 ? "" : fmt::format(" * {}", scale), extent));
     line(fmt::format("const int i{} = {} + o{}{};", d, affine(without(b.box[d].low, loop)), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
   }
@@ -155,7 +155,7 @@ struct Copies : KernelText {
         name_place(b, d, n.width, loop);
         if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
       }
-      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d])), from.push_back(fmt::format("i{} * {}", d, stride[d]));
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d))), from.push_back(fmt::format("i{} * {}", d, stride[d]));
     }
     line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, sum(from), b.at->swizzled ? swizzled_place(b, n.width) : sum(to)));
     if (!inside.empty()) line(fmt::format("in_{} = {};", name, sum(inside, " && ")));
@@ -180,7 +180,7 @@ struct Copies : KernelText {
     std::int64_t to_step = 0, from_step = 0;
     if (n.outer != SIZE_MAX) {
       const Span& span = b.box[n.outer];
-      to_step = n.at_once * where.at(b.tensor).stride[n.outer], from_step = n.at_once * span.step * strides_of(b.tensor)[n.outer];
+      to_step = n.at_once * stride_to(b, n.outer), from_step = n.at_once * span.step * strides_of(b.tensor)[n.outer];
       if (std::string condition = in_box(b, n.outer); !condition.empty()) {
         line(fmt::format("const int i{} = row_{} + pass * {}{};", n.outer, name, n.at_once * span.step,
                          ready.row_forward ? fmt::format(" + {} * {}", variable(2 * ready.loop), ready.row_forward) : ""));
@@ -202,13 +202,13 @@ struct Copies : KernelText {
     const std::int64_t row = swizzled_row(b);
     if (v * 8 != row) why = p.tensor(b.tensor).name + " is not aligned to the pieces of swizzled rows";
     std::string flat;
-    std::int64_t rows = 1;
+    std::int64_t elements = 1;
+    scratch_strides(b, &elements);
     for (std::size_t i = b.at->order.size() - 1; i-- > 0;) {
       const auto d = static_cast<std::size_t>(b.at->order[i]);
-      flat += fmt::format("{}o{} * {}", flat.empty() ? "" : " + ", d, rows);
-      rows *= b.extent[d];
+      flat += fmt::format("{}o{} * {}", flat.empty() ? "" : " + ", d, stride_to(b, d) / row);
     }
-    return fmt::format("swizzled<{}, {}>({}, o{})", row, rows, flat, b.at->order.back());
+    return fmt::format("swizzled<{}, {}>({}, o{})", row, elements / row, flat, b.at->order.back());
   }
 
   void copy(const Buffer& b, std::int64_t v, const std::string& to, const std::string& from, const std::string& inside) {

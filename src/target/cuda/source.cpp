@@ -257,6 +257,13 @@ struct NestText : FragmentLeaf {
     return std::any_of(nest.buffers.begin(), nest.buffers.end(), [&](const Buffer& b) { return b.tensor == t && in_bulk(b); });
   }
 
+  // Whether a result that leaves the kernel is read there too: others of the block may not have written it yet.
+  bool is_read(const std::string& name) const {
+    for (std::size_t at = out.text.find(name + "["); at != std::string::npos; at = out.text.find(name + "[", at + 1))
+      if (out.text.compare(at - 5, 5, "load(") == 0 || (out.text[at - 1] == '&' && out.text.rfind("fetch<", at) != std::string::npos && out.text.rfind("fetch<", at) > out.text.rfind('\n', at))) return true;
+    return false;
+  }
+
   Or<Source> run() {
     out.name = c_name(nest.name);
     out.threads = s.threads + (any_bulk() ? 128 : 0);
@@ -292,7 +299,7 @@ struct NestText : FragmentLeaf {
     if (!why.empty()) return Refused{why};
     for (StatementId id : r.statements) {
       const Buffer& made = buffer_of(statement(id).out);
-      if (made.inner && !in_scratch(made) && out.text.find(global(made.tensor) + "[") != std::string::npos)
+      if (!in_scratch(made) && (made.inner ? out.text.find(global(made.tensor) + "[") != std::string::npos : is_read(global(made.tensor))))
         return Refused{p.tensor(made.tensor).name + " is made by one leaf for another and has no place in scratch"};
     }
     return std::move(out);
@@ -307,7 +314,7 @@ namespace {
 Nest with_borders(const Program& p, const Region& r, const Nest& nest) {
   Nest out = nest;
   for (Buffer& b : out.buffers) {
-    if (!b.inner || !b.at || b.at->level != LevelRole::scratch || b.outside != 0.0) continue;
+    if (!made_here(r, p, b.tensor) || !b.at || b.at->level != LevelRole::scratch || b.outside != 0.0) continue;
     for (StatementId id : r.statements)
       for_each_access(*p.statement(id), [&](const Access& a) {
         if (a.tensor != b.tensor || !a.otherwise) return;

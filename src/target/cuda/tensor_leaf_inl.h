@@ -6,7 +6,7 @@
 namespace tilewright::cuda {
 
 struct TensorLeaf : VectorLeaf {
-  struct Tile { const Access *a, *b; std::vector<RegionAxis> m, n, taps; RegionAxis k; std::int64_t rows = 1, columns = 1; bool k_last = true; };
+  struct Tile { const Access *a, *b; std::vector<RegionAxis> m, n, taps; RegionAxis k; std::int64_t rows = 1, columns = 1; bool k_last = true, clamp_a = false, clamp_b = false; };
 
   std::string group_primitives{};        // of the instructions of four warps that the kernel uses
 
@@ -20,6 +20,8 @@ struct TensorLeaf : VectorLeaf {
       stride += coefficient_of(substitute(p, a.at[d], image), x).constant() * where.at(a.tensor).stride[d];
     return stride;
   }
+
+  bool holds(const Points& points, const Leaf& leaf, const Access& x) const { return all_live_points(points, leaf) || box_holds(points, x.tensor, indices(points, leaf.first, x.at)); }
 
   Or<Tile> tensor_tile(const Points& points, const Leaf& leaf) const {
     const Statement& st = statement(leaf.first);
@@ -55,6 +57,9 @@ struct TensorLeaf : VectorLeaf {
     }
     if (!t.k_last && (t.n.size() != 1 || stride_along(points, leaf.first, *t.b, t.n[0]) != 1))
       return Refused{p.tensor(t.b->tensor).name + " is contiguous along neither the products nor the columns"};
+    t.clamp_a = !holds(points, leaf, *t.a), t.clamp_b = !holds(points, leaf, *t.b);
+    if ((leaf.at->group && t.clamp_a) || ((leaf.at->group || !t.k_last) && t.clamp_b))
+      return Refused{p.tensor(t.clamp_b ? t.b->tensor : t.a->tensor).name + " ends within a tile, where points that do not exist would read"};
     const LeafAt& at = *leaf.at;
     if (!at.group && (buffer_of(t.a->tensor).at->swizzled || (buffer_of(t.b->tensor).at->swizzled && (!t.k_last || t.n.size() != 1 || full(points, t.k) != 64))))
       return Refused{"swizzled rows are not those of the products"};
@@ -84,11 +89,13 @@ struct TensorLeaf : VectorLeaf {
   }
 
   // Declares the axes of a flat row or column number.
-  void unflatten(const Points& points, const std::vector<RegionAxis>& list, const std::string& flat) {
+  // `clamp`: points that do not exist are the last one that does, where their place in scratch is not there.
+  void unflatten(const Points& points, const std::vector<RegionAxis>& list, const std::string& flat, bool clamp = false) {
     std::int64_t divisor = 1;
     for (std::size_t i = list.size(); i-- > 0;) {
       const RegionAxis a = list[i];
-      line(fmt::format("const int {} = {} + int(unsigned({}) / {} % {});", axis(points, a), low(points, a), flat, divisor, full(points, a)));
+      const std::string point = fmt::format("{} + int(unsigned({}) / {} % {})", low(points, a), flat, divisor, full(points, a));
+      line(clamp ? fmt::format("const int {} = min({}, {} - 1);", axis(points, a), point, high(points, a)) : fmt::format("const int {} = {};", axis(points, a), point));
       divisor *= full(points, a);
     }
   }
@@ -134,7 +141,7 @@ struct TensorLeaf : VectorLeaf {
     line(fmt::format("for (int m = 0; m < {}; ++m) {{", m_fragments));
     ++depth;
     line(fmt::format("const int row = min(warp_m * {} + m * 16 + lane % 16, {});", at.rows, t->rows - 1));
-    unflatten(points, t->m, "row");
+    unflatten(points, t->m, "row", t->clamp_a);
     line(fmt::format("a_row[m] = &{} + lane / 16 * 8;", element(points, leaf.first, *t->a)));
     close(1);
     line(fmt::format("const {}* b_row[{}];", type, n_fragments / 2));
@@ -144,7 +151,7 @@ struct TensorLeaf : VectorLeaf {
     const bool swizzled = buffer_of(t->b->tensor).at->swizzled;      // a row's pieces are exchanged by its number, here the lane's
     line(t->k_last ? fmt::format("const int column = warp_n * {} + n * 16 + lane / 16 * 8 + lane % 8;", at.columns)
                    : fmt::format("const int column = warp_n * {} + n * 16 + lane / 16 * 8;", at.columns));
-    unflatten(points, t->n, "column");
+    unflatten(points, t->n, "column", t->clamp_b);
     line(swizzled ? fmt::format("b_row[n] = &{};", element(points, leaf.first, *t->b))
                   : fmt::format("b_row[n] = &{} + lane / 8 % 2 * {}{};", element(points, leaf.first, *t->b), 8 * b_k, t->k_last ? "" : fmt::format(" + lane % 8 * {}", b_k)));
     close(1);

@@ -166,6 +166,28 @@ struct VectorLeaf : LeafShape {
     close(2 + loops);
   }
 
+  // Whether the box of a buffer in scratch holds what the points of a full tile read, those that do not exist included. One that is
+  // wider than its tile (read through two maps, or whole) ends where its tensor does.
+  bool box_holds(const Points& points, TensorId t, const std::vector<Index>& at) const {
+    const Buffer& b = buffer_of(t);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      std::int64_t first = at[d].offset.constant() - b.box[d].low.offset, last = first;
+      std::map<int, std::int64_t> terms;
+      for (const auto& [v, c] : b.box[d].low.terms) terms[v] -= c;
+      for (std::size_t x = 0; x < points.spans.size(); ++x) {
+        const std::int64_t c = coefficient_of(at[d], static_cast<RegionAxis>(x)).constant(), reach = c * (points.full[x] - 1);
+        first += c * points.spans[x].low.offset + std::min<std::int64_t>(reach, 0), last += c * points.spans[x].low.offset + std::max<std::int64_t>(reach, 0);
+        for (const auto& [v, n] : points.spans[x].low.terms) terms[v] += c * n;
+      }
+      const bool moves = std::any_of(terms.begin(), terms.end(), [](const auto& term) { return term.second != 0; });
+      if (moves || first < 0 || last >= b.extent[d]) return false;
+    }
+    return true;
+  }
+  bool all_live_points(const Points& points, const Leaf& leaf) const {
+    return std::all_of(leaf.parallel.begin(), leaf.parallel.end(), [&](RegionAxis a) { return always_live(points, a); });
+  }
+
   // ---- boxes whose operands are all there
 
   // Whether a thread may read everything that its box asks for, points that do not exist included: those lie in scratch too.
@@ -183,7 +205,7 @@ struct VectorLeaf : LeafShape {
       Access read = a;
       read.at = indices(points, leaf.first, a.at);
       for (const Index& i : read.at) whole &= is_affine(i);
-      whole = whole && !source.conditional(read) && (alive || in_scratch(buffer_of(a.tensor)));
+      whole = whole && !source.conditional(read) && (alive || (in_scratch(buffer_of(a.tensor)) && box_holds(points, a.tensor, read.at)));
     });
     return whole;
   }
@@ -382,7 +404,7 @@ struct VectorLeaf : LeafShape {
           Access read = a;
           read.at = indices(points, id, a.at);
           for (const Index& i : read.at) all &= is_affine(i);
-          all = all && in_scratch(buffer_of(a.tensor)) && !source.conditional(read);
+          all = all && in_scratch(buffer_of(a.tensor)) && !source.conditional(read) && box_holds(points, a.tensor, read.at);
         });
     }
     return all;

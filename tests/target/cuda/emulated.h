@@ -41,9 +41,13 @@ class Planned {
  public:
   Planned(const Plan&, Kernels&);              // both outlive it
   Values run(const Values& given);
+  // One kernel on values of everything that it reads (the evaluator's), in so many blocks (0: all): how far what they have written is
+  // from the values of what it makes.
+  double apart(std::size_t kernel, const Values& values, std::int64_t blocks);
   std::string problem;                         // of the last run
   int elsewhere = 0;
   std::vector<std::string> why;                // one a kernel that has none, or not that of its schedule
+  std::vector<Schedule> schedules;             // that were printed
   std::vector<cuda::Source> sources;           // one a kernel; without text: computed by the evaluator
 
  private:

@@ -56,6 +56,9 @@ class RandomNetwork {
     return fmt::format("{}[{}]", name, dims);
   }
   std::string at(const Image& i) const { return last_ ? fmt::format("{}[n {} {} {}]", i.name, i.y.name, i.x.name, i.c.name) : fmt::format("{}[n {} {} {}]", i.name, i.c.name, i.y.name, i.x.name); }
+  std::string at(const Image& i, const std::string& y, const std::string& x) const {
+    return last_ ? fmt::format("{}[n, {}, {}, {}]", i.name, y, x, i.c.name) : fmt::format("{}[n, {}, {}, {}]", i.name, i.c.name, y, x);
+  }
   std::string at(const Image& i, const std::string& y, const std::string& x, const std::string& otherwise) const {
     return last_ ? fmt::format("{}[n, {}, {}, {} else {}]", i.name, y, x, i.c.name, otherwise) : fmt::format("{}[n, {}, {}, {} else {}]", i.name, i.c.name, y, x, otherwise);
   }
@@ -86,6 +89,13 @@ class RandomNetwork {
     Image out = in;
     out.name = fresh("A"), out.c = extent("c", channels_out);
     say(at(out), fmt::format("sum[{1}] {0} * {2}", at(in), in.c.name, weight(chance(50) ? out.c.name + " " + in.c.name : in.c.name + " " + out.c.name)), true);
+    return finished(out);
+  }
+  // Of every second pixel: what is read has gaps.
+  Image strided(const Image& in) {
+    Image out{fresh("A"), extent("c", channels()), along("y", in.y, (in.y.n - 1) / 2 + 1), along("x", in.x, (in.x.n - 1) / 2 + 1)};
+    if (out.y.n == in.y.n || out.x.n == in.x.n) return in;
+    say(at(out), fmt::format("sum[{}] {} * {}", in.c.name, at(in, "2*" + out.y.name, "2*" + out.x.name), weight(out.c.name + " " + in.c.name)), true);
     return finished(out);
   }
   // A window of every channel by itself: a depthwise convolution, or a pool.
@@ -144,7 +154,8 @@ class RandomNetwork {
   }
 
   Image layer(const Image& in) {
-    switch (below(10)) {
+    switch (below(11)) {
+      case 10: return strided(in);
       case 0: return pointwise(in, channels());
       case 1: return window(in);
       case 2: return convolution(in);

@@ -2,33 +2,23 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "target/cuda/emulated.h"
+#include "target/cuda/emulator/compile.h"
 #include "target/cuda/emulator/translate.h"
 
 namespace tilewright::emulated {
 
 namespace {
 
-// -O1: the accesses that are left are those of memory; what stays in registers is not looked at.
-constexpr const char* flags = "-std=c++17 -O1 -fPIC -w -fno-strict-aliasing -ffp-contract=off -fno-math-errno -fsanitize=thread --param=tsan-instrument-func-entry-exit=0";
 constexpr std::size_t together = 24;                   // kernels a file
-
-void shell(const std::string& command, const std::string& log) {
-  if (std::system((command + " > " + log + " 2>&1").c_str()) == 0) return;
-  std::stringstream words;
-  words << std::ifstream(log).rdbuf();
-  throw std::runtime_error(command + "\n" + words.str().substr(0, 4000));
-}
 
 }  // namespace
 
@@ -58,11 +48,8 @@ std::size_t Kernels::add(const cuda::Source& source) {
 
 void Kernels::compile() {
   State& s = *state_;
-  const std::string compiler = TILEWRIGHT_HOST_COMPILER, folder = s.folder.string(), header = folder + "/all.h";
-  if (!std::filesystem::exists(header)) {
-    std::ofstream(header) << "#include \"" << TILEWRIGHT_SOURCE_DIR << "/tests/target/cuda/emulator/prelude.h\"\n" << without_assembly(std::string(cuda::primitives()));
-    shell(fmt::format("{} {} -x c++-header {} -o {}.gch", compiler, flags, header, header), folder + "/log");
-  }
+  const std::string folder = s.folder.string();
+  if (!std::filesystem::exists(folder + "/all.h")) make_header(folder);
   const std::size_t first = s.entries.size(), files = (s.texts.size() - first + together - 1) / together;
   s.entries.resize(s.texts.size(), nullptr);
   std::vector<std::string> problems(files);
@@ -71,11 +58,10 @@ void Kernels::compile() {
     const std::string base = fmt::format("{}/kernels_{}", folder, from);
     {
       std::ofstream out(base + ".cpp");
-      out << "#include \"all.h\"\n";
       for (std::size_t i = from; i < to; ++i) out << s.texts[i];
     }
     try {
-      shell(fmt::format("{} {} -c {}.cpp -o {}.o && {} -shared {}.o {} -o {}.so", compiler, flags, base, base, compiler, base, TILEWRIGHT_EMULATOR, base), base + ".log");
+      make_module(folder, base);
     } catch (const std::exception& e) {
       problems[f] = e.what();
       return;

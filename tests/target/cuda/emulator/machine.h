@@ -23,7 +23,10 @@ void host_writes(void*, std::size_t bytes);
 void code_of(const void* somewhere_in);        // a module's constants may be read
 
 // The kernel's arguments are addresses of values. What was wrong; empty: nothing.
-std::string run(void (*entry)(void**), void** arguments, const Grid&);
+// `blocks`: only so many of them, spread over the grid; 0: all.
+std::string run(void (*entry)(void**), void** arguments, const Grid&, std::int64_t blocks = 0);
+// Whether kernels have written a byte of memory.
+bool was_written(const void*);
 
 // What a map of a tensor (the copy engine's) holds.
 struct Map {

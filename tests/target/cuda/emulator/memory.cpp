@@ -117,6 +117,14 @@ void host_writes(void* p, std::size_t) {
   if (it != memory.begin()) (--it)->second.from_host = true;
 }
 
+bool was_written(const void* p) {
+  const auto a = reinterpret_cast<std::uintptr_t>(p);
+  auto it = memory.upper_bound(a);
+  if (it == memory.begin()) return false;
+  --it;
+  return a - it->first < it->second.cells.size() && it->second.cells[a - it->first].wrote > 0;
+}
+
 void code_of(const void* somewhere) {
   struct Search { std::uintptr_t in; } search{reinterpret_cast<std::uintptr_t>(somewhere)};
   dl_iterate_phdr(

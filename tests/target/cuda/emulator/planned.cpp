@@ -41,6 +41,12 @@ Program alone(const Plan& plan, const PlannedKernel& k, std::vector<TensorId>& r
   return p;
 }
 
+Array weight_of(const Program& p, TensorId t) {
+  Array a = testing::array_of(p, t);
+  std::memcpy(a.data, p.tensor(t).data.data(), a.bytes());
+  return a;
+}
+
 struct Run {
   const Plan& plan;
   std::map<TensorId, Placed> placed{};
@@ -66,6 +72,17 @@ struct Run {
     return testing::relaid(a, layout(t), row_major(a.dims.size()));
   }
 
+  // What blocks have written of a tensor, set beside what it should be.
+  double apart(TensorId t, const Array& want) {
+    const Array laid = testing::relaid(want, row_major(want.dims.size()), layout(t));
+    Array got = Array::make(laid.dtype, laid.dims);
+    std::memcpy(got.data, laid.data, laid.bytes());
+    const auto width = static_cast<std::int64_t>(bytes_of(want.dtype));
+    for (std::int64_t i = 0; i < got.count(); ++i)
+      if (const auto* from = static_cast<const unsigned char*>(place(t).at) + i * width; was_written(from)) std::memcpy(got.data + i * width, from, static_cast<std::size_t>(width));
+    return testing::difference(laid, got);
+  }
+
   void evaluate_here(const PlannedKernel& k) {
     std::vector<TensorId> reads, makes;
     const Program p = alone(plan, k, reads, makes);
@@ -75,7 +92,7 @@ struct Run {
     for (TensorId t : makes) put(t, made.at(t));
   }
 
-  std::string launch(const cuda::Source& s, void (*entry)(void**)) {
+  std::string launch(const cuda::Source& s, void (*entry)(void**), std::int64_t blocks = 0) {
     std::vector<void*> addresses(s.arguments.size()), arguments;
     std::vector<std::vector<unsigned char>> maps;
     maps.reserve(s.maps.size());
@@ -98,7 +115,7 @@ struct Run {
     }
     int cluster = 1;
     if (const auto at = s.text.find("__cluster_dims__("); at != std::string::npos) cluster = std::atoi(s.text.c_str() + at + 17);
-    std::string problem = run(entry, arguments.data(), {s.blocks, s.threads, s.scratch, cluster});
+    std::string problem = run(entry, arguments.data(), {s.blocks, s.threads, s.scratch, cluster}, blocks);
     if (word && problem.empty() && *static_cast<unsigned*>(word)) problem = "an index is out of range";
     release(word);
     return problem;
@@ -113,9 +130,26 @@ Planned::Planned(const Plan& plan, Kernels& kernels) : plan_(plan), kernels_(ker
     const bool can = k.region && cuda::print_kernel(plan, k, printed);
     sources.push_back(can ? printed.source : cuda::Source{});
     index_.push_back(can ? kernels.add(printed.source) : 0);
-    why.push_back(printed.why);
+    why.push_back(printed.why), schedules.push_back(printed.schedule);
     elsewhere += !can;
   }
+}
+
+double Planned::apart(std::size_t k, const Values& values, std::int64_t blocks) {
+  const Program& p = *plan_.program;
+  const PlannedKernel& kernel = plan_.kernels[k];
+  problem.clear();
+  if (sources[k].text.empty()) return 0;
+  Run r{plan_};
+  const Boundary b = boundary(p, *kernel.region);
+  for (TensorId t : b.inputs) {
+    if (values.count(t)) r.put(t, values.at(t));
+    else r.put(t, weight_of(p, t));
+  }
+  problem = r.launch(sources[k], kernels_.entry(index_[k]), blocks);
+  double most = 0;
+  for (TensorId t : b.outputs) most = std::max(most, r.apart(t, values.at(t)));
+  return most;
 }
 
 Values Planned::run(const Values& given) {
@@ -123,11 +157,7 @@ Values Planned::run(const Values& given) {
   Run r{plan_};
   problem.clear();
   for (std::size_t t = 0; t < p.tensors.size(); ++t)
-    if (!p.tensors[t].data.empty()) {
-      Array a = testing::array_of(p, static_cast<TensorId>(t));
-      std::memcpy(a.data, p.tensors[t].data.data(), a.bytes());
-      r.put(static_cast<TensorId>(t), a);
-    }
+    if (!p.tensors[t].data.empty()) r.put(static_cast<TensorId>(t), weight_of(p, static_cast<TensorId>(t)));
   for (const auto& [t, a] : given) r.put(t, a);
   Values out;
   for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {

@@ -163,7 +163,7 @@ TW_PRODUCT(bf16, true)
 
 TW_INLINE void ptx_wgmma_fence_sync_aligned() {}
 TW_INLINE void ptx_wgmma_commit_group_sync_aligned() {}
-template <class... Any> TW_INLINE void ptx_wgmma_wait_group_sync_aligned(Any&&...) {}
+template <class... Any> TW_INLINE void ptx_wgmma_wait_group(Any&&...) {}
 template <int n> struct tw_floats { float* at[n]; };
 template <int n, bool brain, bool transposed> TW_INLINE void ptx_wgmma(tw_floats<n / 2> d, unsigned long long a, unsigned long long b, int add) {
   tw_group_product mine{d.at, n, brain, false, transposed, {}, a, b, add};
@@ -180,4 +180,9 @@ template <class... A, int... i> __attribute__((no_sanitize("thread"))) static vo
 }
 template <class... A> __attribute__((no_sanitize("thread"))) static void tw_start(void (*kernel)(A...), void** arguments) {
   tw_call(kernel, arguments, std::make_integer_sequence<int, int(sizeof...(A))>());
+}
+template <class... A> __attribute__((no_sanitize("thread"))) static int tw_sizes(void (*)(A...), int* to) {
+  const int list[] = {int(sizeof(A))...};
+  for (unsigned i = 0; i < sizeof...(A); ++i) to[i] = list[i];
+  return int(sizeof...(A));
 }

@@ -1,6 +1,7 @@
 #include "target/cuda/emulator/translate.h"
 
 #include <cctype>
+#include <cstdlib>
 #include <regex>
 #include <stdexcept>
 #include <vector>
@@ -89,6 +90,7 @@ std::string call_of(const Assembly& a) {
     return fmt::format("ptx_wgmma<{}, {}, {}>(tw_floats<{}>{{{{{}}}}}, {})", found[1].str(), found[2] == "bf16", found[4] == "1", results, d, joined(a.operands, results, a.operands.size()));
   }
   if (std::regex_search(a.instructions, found, box)) return fmt::format("ptx_box<{}, {}>({})", found[1].str(), found[2].matched, all());
+  if (a.instructions.find("wgmma.wait_group") != std::string::npos) return "ptx_wgmma_wait_group(" + all() + ")";
   if (a.instructions.find("mbarrier.try_wait") != std::string::npos) return "ptx_mbarrier_try_wait(" + all() + ")";
   if (a.instructions.find("mapa.shared::cluster") != std::string::npos) return "ptx_mbarrier_arrive_in_cluster(" + all() + ")";
   return "ptx_" + name_of(a.instructions) + "(" + all() + ")";
@@ -123,7 +125,10 @@ std::string host_kernel(const std::string& text, const std::string& name, std::s
   std::string body = without_assembly(text);
   replace(body, "extern \"C\" __global__", "static __attribute__((noinline))");
   replace(body, "extern __shared__ __align__(1024) unsigned char scratch[];", "unsigned char* const scratch = tw_scratch();");
-  return fmt::format("namespace kernel_{0} {{\n{1}}}\nextern \"C\" void tw_run_{0}(void** arguments) {{ tw_start(kernel_{0}::{2}, arguments); }}\n", number, body, name);
+  const std::size_t cluster = text.find("__cluster_dims__(");
+  return fmt::format("namespace kernel_{0} {{\n{1}}}\nextern \"C\" void tw_run_{0}(void** arguments) {{ tw_start(kernel_{0}::{2}, arguments); }}\n"
+                     "extern \"C\" int tw_sizes_{0}(int* to) {{ return tw_sizes(kernel_{0}::{2}, to); }}\nextern \"C\" {{ int tw_cluster_{0} = {3}; }}\n",
+                     number, body, name, cluster == std::string::npos ? 1 : std::atoi(text.c_str() + cluster + 17));
 }
 
 }  // namespace tilewright::emulated

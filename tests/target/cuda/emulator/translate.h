@@ -7,7 +7,8 @@
 namespace tilewright::emulated {
 
 std::string without_assembly(const std::string& text);
-// A kernel in a namespace of its own, with a function that takes its arguments' addresses: tw_run_<number>.
+// A kernel in a namespace of its own, with a function that takes its arguments' addresses (tw_run_<number>), one that says how large they
+// are, and the number of blocks in a cluster.
 std::string host_kernel(const std::string& text, const std::string& name, std::size_t number);
 
 }  // namespace tilewright::emulated
