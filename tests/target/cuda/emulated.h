@@ -48,6 +48,7 @@ class Planned {
   std::string problem;                         // of the last run
   int elsewhere = 0;
   std::vector<std::string> why;                // one a kernel that has none, or not that of its schedule
+  std::vector<Schedule> schedules;             // that were printed
   std::vector<cuda::Source> sources;           // one a kernel; without text: computed by the evaluator
   std::vector<std::shared_ptr<const cuda::Tables>> tables;      // one a kernel, of its loop through slots; null: it has none
 

@@ -159,7 +159,7 @@ Planned::Planned(const Plan& plan, Kernels& kernels) : plan_(plan), kernels_(ker
     const bool can = k.region && cuda::print_kernel(plan, k, printed);
     sources.push_back(can ? printed.source : cuda::Source{});
     index_.push_back(can ? kernels.add(printed.source) : 0);
-    why.push_back(printed.why);
+    why.push_back(printed.why), schedules.push_back(printed.schedule);
     tables.push_back(can ? printed.tables : nullptr);
     ahead_.emplace_back();
     if (tables.back())
