@@ -424,7 +424,10 @@ Choice choose(const Program& p, const Region& r, const Machine& m, const PlanOpt
   if (!legality(p, r, c.schedule, m).empty()) return tiles.run();
   c.cost = cost(p, r, c.schedule, m);
   const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.cost.tiles));
-  c.cost.seconds += tiles.time.interpreted_seconds(c.cost, c.schedule.steps) / static_cast<double>(threads);
+  std::vector<std::int64_t> size;
+  for (const AxisStep& s : c.schedule.steps) size.push_back(s.size);
+  c.cost.seconds += (tiles.time.interpreted_seconds(c.cost, c.schedule.steps) + tiles.time.waiting(c.cost, c.schedule.steps, size)) /
+                    static_cast<double>(threads);
   c.cost.seconds *= tiles.time.gathered_share(c.cost);
   c.price = picoseconds(c.cost.seconds);
   return c;
