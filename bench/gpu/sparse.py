@@ -103,7 +103,7 @@ def experts(tokens=16384, k=1024, f=4096):
             weight = 1 / (1 + torch.randperm(count, device="cuda").float())
             drawn = torch.multinomial(weight.expand(tokens, count), each)
             even = torch.rand(tokens, count, device="cuda").argsort(1)[:, :each]
-            chosen = torch.where((torch.arange(tokens, device="cuda") % 2 == 0)[:, None], drawn, even).int()
+            chosen = torch.where((torch.arange(tokens, device="cuda") % 2 == 0)[:, None], drawn, even).long()
             x = torch.randn(tokens, k, device="cuda").half()
             w = (torch.randn(count, k, f, device="cuda") / k ** 0.5).half()
             v = (torch.randn(count, f, k, device="cuda") / f ** 0.5).half()
