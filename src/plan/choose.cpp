@@ -10,6 +10,7 @@
 #include "cost/paper.h"
 #include "plan/cpu_time.h"
 #include "plan/footprint.h"
+#include "plan/gathered_blocks.h"
 
 namespace tilewright {
 
@@ -388,6 +389,9 @@ Choice choose_blocks(const Program& p, const Region& r, const Machine& m, const 
     return c;
   }
   if (list.empty()) list.push_back({}), list[0].schedule.threads = 256;
+  // Through slots where that is expected to save more than the margin.
+  if (auto gathered = gathered_choices(p, r, m, o, layouts); !apart && !gathered.empty() && (list[0].seconds <= 0 || gathered[0].seconds < list[0].seconds * (1 - o.margin)))
+    list[0] = std::move(gathered[0]);
   c.schedule = std::move(list[0].schedule);
   c.cost = cost(p, r, c.schedule, m);
   if (list[0].seconds > 0) c.cost.seconds = list[0].seconds;

@@ -30,6 +30,7 @@ struct SessionOptions {
   std::map<std::string, std::string> sparse; // tensors that are mostly zeros (runtime/sparse_options.h), by name
   bool recognise = false;                    // and those that programs make so
   bool strict = false;                       // 0 * inf is no number: zeros are not skipped where that could show
+  bool kept_plans = false; // a plan that is kept on disk is taken, and a new one kept: what a session on a GPU does
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

@@ -153,6 +153,52 @@ struct TileRun {
     }
   }
 
+  // ---- through slots
+
+  const std::int32_t* table(TensorId t) const { return reinterpret_cast<const std::int32_t*>(tensors[t]); }
+  std::int64_t group_of(const Slots& s) const {
+    std::int64_t g = 0;
+    for (const Slots::Part& part : s.group) g += variables[static_cast<std::size_t>(part.variable)] / part.size * part.stride;
+    return g;
+  }
+  std::array<std::int32_t, 4> slot_tile{};               // of the grid's loop through slots
+  // The element that place i of a list stands for.
+  std::int64_t element(const Through& t, std::int64_t i) const {
+    const Slots& s = kernel.slots[static_cast<std::size_t>(t.slots)];
+    if (t.key) return slot_tile[0];
+    const std::int64_t e = table(s.slot)[group_of(s) * s.most + i / s.unit] * s.unit + i % s.unit;
+    return t.extent ? e / t.size % t.extent : e / t.size;
+  }
+  // A box to scratch, zeros where nothing is listed; or back. The plain form, an element at a time.
+  void move(const Kernel::Place& at, bool back) {
+    const std::size_t rank = at.box.size();
+    const auto width = static_cast<std::int64_t>(bytes_of(at.dtype));
+    std::int64_t count = 1;
+    for (std::int64_t e : at.extent) count *= e;
+    for (std::int64_t n = 0; n < count; ++n) {
+      std::int64_t rest = n, near = 0, far = 0;
+      std::array<std::int64_t, most_dims> place{};
+      bool inside = true;
+      for (std::size_t d = rank; d-- > 0;) place[d] = at.box[d].low.at(variables.data()) + rest % at.extent[d], near += rest % at.extent[d] * at.copy_stride[d], rest /= at.extent[d];
+      for (std::size_t d = 0; d < rank; ++d) {
+        const Through& t = at.through[d];
+        const std::int64_t i = place[t.with < 0 ? d : static_cast<std::size_t>(t.with)];
+        const bool dead = t.slots >= 0 && !t.key && kernel.slots[static_cast<std::size_t>(t.slots)].tile >= 0 && !slot_tile[3];
+        inside = inside && (t.with >= 0 || (i >= 0 && i < at.box[d].high.at(variables.data()))) && (t.slots >= 0 || i < at.dims[d]) && (back || !dead);
+        if (inside) far += (t.slots < 0 ? i : element(t, i)) * at.far_stride[d];
+      }
+      std::byte* const here = scratch + at.offset + near * width;
+      if (back && inside) std::memcpy(tensors[at.tensor] + far * width, here, static_cast<std::size_t>(width));
+      else if (!back && inside) std::memcpy(here, tensors[at.tensor] + far * width, static_cast<std::size_t>(width));
+      else if (!back) std::memset(here, 0, static_cast<std::size_t>(width));
+    }
+  }
+  std::int64_t extent_of(const Kernel::Loop& loop) const {
+    if (loop.slots < 0) return loop.extent;
+    const Slots& s = kernel.slots[static_cast<std::size_t>(loop.slots)];
+    return table(s.count)[group_of(s)] * s.unit;
+  }
+
   // Rows whose taps leave the tensor read a copy, the others are computed in place.
   void contract(const Kernel::Contract& c, std::size_t edge = 0) {
     const ContractLeaf& l = c.leaf;
@@ -182,6 +228,7 @@ struct TileRun {
         high[a] = std::max(low[a], std::min(s.axes[a].span.high.at(variables.data()), s.axes[a].extent));
       }
       if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) contract(*c);
+      else if (const auto* m = std::get_if<Kernel::Moved>(&s.op)) move(kernel.places[static_cast<std::size_t>(m->buffer)], m->back);
       else if (const auto* f = std::get_if<Kernel::Fold>(&s.op)) run_fold(leaf, f->leaf, views, low.data(), high.data(), leaf_scratch);
       else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) 
         run_window(leaf, w->leaf, views, copy_padded(w->leaf.a), low.data(), high.data(), leaf_scratch);
@@ -205,9 +252,10 @@ struct TileRun {
   void stream(const Kernel::Stream& s) {
     fresh = true;
     if (s.mask >= 0) return masked_stream(s);
-    for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
-      stand(s, at, std::min(at + s.loop.size, s.loop.extent));
-      if (s.turns.live(variables.data())) turn(s, at, std::min(at + s.loop.size, s.loop.extent));
+    const std::int64_t extent = extent_of(s.loop);
+    for (std::int64_t at = 0; at < extent; at += s.loop.size) {
+      stand(s, at, std::min(at + s.loop.size, extent));
+      if (s.turns.live(variables.data())) turn(s, at, std::min(at + s.loop.size, extent));
     }
     fresh = true;
   }
@@ -267,8 +315,15 @@ const LaneProgram::Fault* run_tile(const k::Kernels& leaf, const Kernel& kernel,
   TW_ASSERT(kernel.grid.size() <= most_axes);
   for (std::size_t i = kernel.grid.size(); i-- > 0;) {
     const Kernel::Loop& g = kernel.grid[i];
-    const std::int64_t count = ceil_div_i64(g.extent, g.size), at = tile % count * g.size;
+    const Slots* const s = g.slots < 0 ? nullptr : &kernel.slots[static_cast<std::size_t>(g.slots)];
+    const std::int64_t count = s ? s->tiles : ceil_div_i64(g.extent, g.size), number = tile % count, at = number * g.size;
     tile /= count;
+    if (s) {
+      std::copy_n(run.table(s->tile) + 4 * number, 4, run.slot_tile.begin());
+      if (run.slot_tile[1] >= run.slot_tile[2]) return nullptr;
+      run.variables[2 * i] = run.slot_tile[1], run.variables[2 * i + 1] = run.slot_tile[2];
+      continue;
+    }
     run.variables[2 * i] = at;
     run.variables[2 * i + 1] = std::min(at + g.size, g.extent);
   }

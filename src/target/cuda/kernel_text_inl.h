@@ -60,9 +60,17 @@ struct KernelText {
     if (a.offset != 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", a.offset);
     return text;
   }
+  // Whether a span ends where a list of slots does.
+  bool listed(const Span& span) const {
+    for (const Affine* a : {&span.low, &span.high})
+      for (const auto& term : a->terms)
+        for (const Slots& l : nest.slots)
+          if (term.first / 2 == l.step) return true;
+    return false;
+  }
   // Whether every place of a full tile is one of [0, extent), in every tile.
   bool always_inside(const Span& span, std::int64_t extent) const {
-    return range_of(r, s, span.low).first >= 0 && range_of(r, s, span.high).second <= extent && !ragged(r, s, span);
+    return !listed(span) && range_of(r, s, span.low).first >= 0 && range_of(r, s, span.high).second <= extent && !ragged(r, s, span);
   }
   const Buffer& buffer(BufferId b) const { return nest.buffers[static_cast<std::size_t>(b)]; }
   const Statement& statement(StatementId id) const { return *p.statement(id); }
@@ -84,6 +92,8 @@ struct KernelText {
       if (b.at->swizzled) n = inner ? swizzled_row(b) : n * (packed ? brought(b, d) : b.extent[d]);     // along a row within its panel
       else n = n * (packed ? brought(b, d) : b.extent[d]) + (inner ? b.at->pad : 0);
     }
+    for (std::size_t d = 0; d < b.through.size(); ++d)
+      if (b.through[d].with >= 0) stride[d] = 0;
     if (elements) *elements = n;
     return stride;
   }

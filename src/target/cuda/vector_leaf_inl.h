@@ -39,7 +39,7 @@ struct VectorLeaf : LeafShape {
           fits &= w.stride[d] % n == 0 || p.tensor(t).dims[d] == Size(1);
           continue;
         }
-        fits &= !found && w.stride[d] == 1 && at[d].terms.size() == 1 && coefficient_of(at[d], x) == Size(1) && at[d].offset.constant() % n == 0;
+        fits &= !found && (d >= w.through.size() || w.through[d].empty()) && w.stride[d] == 1 && at[d].terms.size() == 1 && coefficient_of(at[d], x) == Size(1) && at[d].offset.constant() % n == 0;
         if (in_scratch(buffer_of(t))) fits &= multiple_of(s, buffer_of(t).box[d].low, n);
         found = true;
       }
@@ -53,7 +53,7 @@ struct VectorLeaf : LeafShape {
   template <class Body> auto outside_of_scratch(TensorId t, Body body) {
     std::vector<std::int64_t> dims;
     for (std::size_t d = 0; d < p.tensor(t).dims.size(); ++d) dims.push_back(dim(t, d));
-    Where here{global(t), dense_strides(dims, layouts[static_cast<std::size_t>(t)]), {}, false};
+    Where here{global(t), dense_strides(dims, layouts[static_cast<std::size_t>(t)]), {}, false, patterns(buffer_of(t))};
     std::swap(where.at(t), here);
     auto result = body();
     std::swap(where.at(t), here);
@@ -113,6 +113,7 @@ struct VectorLeaf : LeafShape {
     for (RegionAxis a : leaf.reduced) {
       const std::int64_t step = a == leaf.reduced.back() ? leaf.products : 1;
       if (!points.tiled[static_cast<std::size_t>(a)] && points.extent[static_cast<std::size_t>(a)] <= 16) line("#pragma unroll");
+      else if (listed(points.spans[static_cast<std::size_t>(a)])) line("#pragma unroll 4");      // else whole micro-tiles are, and registers run out
       line(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3}) {{", axis(points, a), low(points, a), high(points, a), step));
       ++depth;
     }

@@ -17,6 +17,7 @@
 #include "expr/evaluate.h"
 #include "plan/plan.h"
 #include "target/cuda/emulator/machine.h"
+#include "target/cuda/build.h"
 #include "target/cuda/source.h"
 
 namespace tilewright::emulated {
@@ -49,8 +50,10 @@ class Planned {
   std::vector<std::string> why;                // one a kernel that has none, or not that of its schedule
   std::vector<Schedule> schedules;             // that were printed
   std::vector<cuda::Source> sources;           // one a kernel; without text: computed by the evaluator
+  std::vector<std::shared_ptr<const cuda::Tables>> tables;      // one a kernel, of its loop through slots; null: it has none
 
  private:
+  std::vector<std::vector<std::size_t>> ahead_;
   const Plan& plan_;
   Kernels& kernels_;
   std::vector<std::size_t> index_;

@@ -92,11 +92,40 @@ struct Run {
     for (TensorId t : makes) put(t, made.at(t));
   }
 
+  // The parts of a kernel's tables stand behind all tensors; the kernels that make them run first.
+  std::string make_tables(const cuda::Tables& tables, const std::vector<void (*)(void**)>& entries) {
+    using Argument = cuda::Ahead::Argument;
+    const auto part = [&](int i) -> Placed& { return placed[static_cast<TensorId>(plan.program->tensors.size()) + i]; };
+    for (int i = 0; i < cuda::Tables::all; ++i) {
+      Placed& p = part(i);
+      release(p.at);
+      p = {};
+      p.bytes = static_cast<std::size_t>(tables.bytes[static_cast<std::size_t>(i)]);
+      if (p.bytes > 0) p.at = allocate(p.bytes);
+    }
+    void* word = allocate(sizeof(unsigned));
+    std::memset(word, 0, sizeof(unsigned));
+    host_writes(word, sizeof(unsigned));
+    std::string problem;
+    for (std::size_t k = 0; k < entries.size() && problem.empty(); ++k) {
+      const cuda::Ahead& a = tables.kernels[k];
+      std::vector<void*> addresses, arguments;
+      for (Argument x : a.arguments)
+        addresses.push_back(x == Argument::source ? place(tables.source).at : x == Argument::fault ? word : part(x == Argument::slot ? cuda::Tables::slot : x == Argument::count ? cuda::Tables::count : x == Argument::tile ? cuda::Tables::tile : x == Argument::marks ? cuda::Tables::marks : cuda::Tables::parts).at);
+      for (void*& address : addresses) arguments.push_back(&address);
+      problem = run(entries[k], arguments.data(), {a.blocks, a.threads, a.scratch, 1}, 0);
+      if (!problem.empty()) problem = a.name + ": " + problem;
+    }
+    if (problem.empty() && *static_cast<unsigned*>(word)) problem = "a key is out of range";
+    release(word);
+    return problem;
+  }
+
   std::string launch(const cuda::Source& s, void (*entry)(void**), std::int64_t blocks = 0) {
     std::vector<void*> addresses(s.arguments.size()), arguments;
     std::vector<std::vector<unsigned char>> maps;
     maps.reserve(s.maps.size());
-    for (std::size_t i = 0; i < s.arguments.size(); ++i) addresses[i] = place(s.arguments[i]).at, arguments.push_back(&addresses[i]);
+    for (std::size_t i = 0; i < s.arguments.size(); ++i) addresses[i] = static_cast<std::size_t>(s.arguments[i]) < plan.program->tensors.size() ? place(s.arguments[i]).at : placed.at(s.arguments[i]).at, arguments.push_back(&addresses[i]);
     for (const cuda::TensorMap& m : s.maps) {
       Map map{addresses[static_cast<std::size_t>(m.argument)], static_cast<int>(m.dims.size()), static_cast<int>(bytes_of(m.dtype)), {}, {}, {}};
       std::copy(m.dims.begin(), m.dims.end(), map.dims);
@@ -131,6 +160,14 @@ Planned::Planned(const Plan& plan, Kernels& kernels) : plan_(plan), kernels_(ker
     sources.push_back(can ? printed.source : cuda::Source{});
     index_.push_back(can ? kernels.add(printed.source) : 0);
     why.push_back(printed.why), schedules.push_back(printed.schedule);
+    tables.push_back(can ? printed.tables : nullptr);
+    ahead_.emplace_back();
+    if (tables.back())
+      for (const cuda::Ahead& a : tables.back()->kernels) {
+        cuda::Source s;
+        s.name = a.name, s.text = a.text;
+        ahead_.back().push_back(kernels.add(s));
+      }
     elsewhere += !can;
   }
 }
@@ -162,6 +199,14 @@ Values Planned::run(const Values& given) {
   Values out;
   for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
     const PlannedKernel& kernel = plan_.kernels[k];
+    if (tables[k]) {
+      std::vector<void (*)(void**)> entries;
+      for (std::size_t i : ahead_[k]) entries.push_back(kernels_.entry(i));
+      if (const std::string what = r.make_tables(*tables[k], entries); !what.empty()) {
+        problem = kernel.name + ", ahead of it: " + what;
+        return out;
+      }
+    }
     if (sources[k].text.empty()) {
       r.evaluate_here(kernel);
     } else if (const std::string what = r.launch(sources[k], kernels_.entry(index_[k])); !what.empty()) {
