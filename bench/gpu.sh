@@ -38,9 +38,10 @@ case "${1:-all}" in
   right) models --no-compile --rows "$(for part in 1 2 3 4; do quarter $part; done | paste -sd, -)" ;;
   networks) rows=$(quarter "${2:-}"); models --rows "$rows" ;;
   models) models "${@:2}" ;;
+  sparse) TILEWRIGHT_LIBRARY=${TILEWRIGHT_LIBRARY:-$PWD/build-gpu/libtilewright.so} PYTHONPATH=python python3 bench/gpu/sparse.py "${@:2}" ;;
   kernels) "${bench}_models" both "${@:2}" ;;
   counters)
     ncu --clock-control none --csv --print-units base --metrics dram__bytes.sum,l1tex__m_xbar2l1tex_read_bytes.sum,l1tex__m_l1tex2xbar_write_bytes.sum,gpu__time_duration.sum "$bench" once 2> /dev/null | python3 bench/gpu/counters.py ;;
   all) for part in check sanitize right 'networks 1' 'networks 2' 'networks 3' 'networks 4' time counters; do "$0" $part; done ;;
-  *) echo "usage: bench/gpu.sh build|check|sanitize|right|networks|time|models|kernels|counters|all" >&2; exit 2 ;;
+  *) echo "usage: bench/gpu.sh build|check|sanitize|right|networks|time|models|sparse|kernels|counters|all" >&2; exit 2 ;;
 esac

@@ -91,8 +91,10 @@ struct GatheredChooser : BlockShape {
     const double fit = static_cast<double>(std::max<std::int64_t>(1, std::min({m.core.block_scratch / std::max<std::int64_t>(scratch, 1), std::int64_t{1536} / s.threads, std::int64_t{4}})));
     const double together = m.core.count * fit, waves = std::ceil(t.blocks / together);
     const double fed = bytes * m.core.count / bytes_per_second(m, near);
+    constexpr double turn = 6e-8;                // threads meet, and ask for copies
+    const double met = t.turns * turn;
     const double ends = 3 * m.latency.copy + 2e-9 * static_cast<double>(t.rows * t.columns) / 64;
-    const double body = waves * (std::max(one, fed) * std::min(fit, std::ceil(t.blocks / m.core.count)) + ends);
+    const double body = waves * (met + std::max(one, fed) * std::min(fit, std::ceil(t.blocks / m.core.count)) + ends);
     return std::max(body, t.blocks * std::max(one, fed) / m.core.count) + t.index + m.launch.step;
   }
 
