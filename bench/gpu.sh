@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bench=${BENCH_GPU:-build-gpu/bench_gpu}
-both() { for name in "$@"; do printf '%s:f16:1,%s:f16:32,' "$name" "$name"; done | sed 's/,$//'; }
+both() { for name in "$@"; do printf '%s:f16:1,%s:f16:32,' "$name" "$name"; done | sed 's/,$//'; echo; }
 quarter() {
   case "$1" in
     1) both mobilenet_v2 mobilenet_v1 mnasnet_b1 ;;
