@@ -3,7 +3,7 @@ every kernel's predicted time against its measured one.
 
     python bench/networks.py --tool build/tilewright --models build/models [--threads 2] [--batch 1] [--names ...]
 
-Models are made by the zoo where they are not there yet. Each peer is compared in one process of the tool (onnxruntime: a
+The CPU's rates are measured first: plans follow them. Models are made by the zoo where they are not there yet. Each peer is compared in one process of the tool (onnxruntime: a
 child of it), after `tilewright verify` has compared the results. Ratios are of medians, ours over theirs: below 1 we are
 faster.
 """
@@ -83,6 +83,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--names", nargs="+", default=CONVNETS)
     arguments = parser.parse_args()
+    subprocess.run([arguments.tool, "device", "--calibrate", "--quiet"], check=True, stdout=subprocess.DEVNULL)
     print(f"batch {arguments.batch}, {arguments.size} x {arguments.size}, fp32, {arguments.threads} threads, medians of "
           f"{arguments.iterations} runs, alternating")
     print(f"{'model':22} {'ours':>9} {'peer':>9} {'ratio':>6}   {'layers':>9} {'ratio':>6}   {'error':>5} {'rank':>5}")

@@ -46,7 +46,7 @@ void add_common(CLI::App& app, Common& c, Typed& typed) {
   app.add_option("--cost", typed.cost, "by bytes: exact, or paper: its equations, for comparison")
       ->check(CLI::IsMember({"exact", "paper"}))
       ->capture_default_str();
-  app.add_option("--fuse", typed.fuse, "kernels of several reductions, where they pay: on (a CPU's default) or off (a GPU's)")
+  app.add_option("--fuse", typed.fuse, "kernels of several reductions, where they pay: on (the default) or off")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
   app.add_option("--sparse", typed.sparse,

@@ -6,6 +6,8 @@
 #include "cli/console.h"
 #include "cli/inputs.h"
 #include "report/explain.h"
+#include "loop/through.h"
+#include "target/cuda/detector.h"
 #include "target/cuda/source.h"
 
 namespace tilewright {
@@ -29,16 +31,24 @@ Machine machine_of(const EmitArguments& a) {
 
 std::string kernel_text(const Program& p, const Region& r, const Schedule& s, const std::string& name,
                         const std::vector<DimOrder>& layouts) {
-  const Nest nest = specialise(p, expand(p, r, s, name));
+  const auto expanded = expand_through(p, r, s, name);
+  if (!expanded) return fmt::format("// no loops: {}\n", expanded.reason());
+  const Nest nest = specialise(p, *expanded);
   std::string text;
-  const std::string loops = print(p, r, s, nest);
+  const std::string loops = print(p, r, schedule_of(s, nest), nest);
   for (std::size_t at = 0; at < loops.size();) {
     const std::size_t end = loops.find('\n', at);
     text += "// " + loops.substr(at, end - at) + "\n";
     at = end == std::string::npos ? loops.size() : end + 1;
   }
-  const auto source = cuda::source_of(p, r, s, nest, layouts);
+  const auto source = cuda::source_of(program_of(p, nest), region_of(r, nest), schedule_of(s, nest), nest, layouts);
   if (!source) return text + fmt::format("// no CUDA source yet: {}\n", source.reason());
+  // What makes the tables of a loop through slots runs ahead.
+  for (const Slots& l : nest.slots) {
+    const auto ahead = cuda::detection(p, l, s.steps[static_cast<std::size_t>(l.step)].size, layouts[static_cast<std::size_t>(l.of.source)]);
+    for (const cuda::Ahead& a : ahead ? (*ahead).kernels : std::vector<cuda::Ahead>{})
+      text += fmt::format("// ahead: {} blocks of {} threads, {} bytes of dynamic shared memory\n{}", a.blocks, a.threads, a.scratch, a.text);
+  }
   return text +
          fmt::format("// launch: {} blocks of {} threads, {} bytes of dynamic shared memory\n", source->blocks,
                      source->threads, source->scratch) +

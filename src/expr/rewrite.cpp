@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -85,13 +86,28 @@ private:
 
 // ---- traversal
 
+// Nodes with several owners that were met: most bodies have a few.
+class Met {
+public:
+  bool insert(const Scalar* s) {
+    if (std::find(few_.begin(), few_.begin() + count_, s) != few_.begin() + count_) return false;
+    if (count_ < static_cast<std::ptrdiff_t>(few_.size())) return few_[static_cast<std::size_t>(count_++)] = s, true;
+    return many_.insert(s).second;
+  }
+
+private:
+  std::array<const Scalar*, 16> few_;
+  std::ptrdiff_t count_ = 0;
+  std::unordered_set<const Scalar*> many_;
+};
+
 class Visit {
 public:
   explicit Visit(const std::function<void(const Access&)>& f) : f_(f) {}
 
   void scalar(const ScalarRef& s) {
     if (!s) return;
-    if (s.use_count() > 1 && !seen_.insert(s.get()).second) return; // who has one owner is met once
+    if (s.use_count() > 1 && !seen_.insert(s.get())) return; // who has one owner is met once
     for (const ScalarRef& a : s->args) scalar(a);
     if (auto* found = std::get_if<Access>(&s->leaf)) access(*found);
   }
@@ -111,7 +127,7 @@ public:
 
 private:
   const std::function<void(const Access&)>& f_;
-  std::unordered_set<const Scalar*> seen_;
+  Met seen_;
 };
 
 // ---- rebuilding

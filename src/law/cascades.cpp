@@ -15,10 +15,8 @@ struct Finder {
   const Program& p;
   const Lineage lineage{p};
   const Readers readers = readers_by_tensor(p);
+  KnownStreams& known; // axis -1: no stream
   std::map<TensorId, StatementId> writer{};
-  // Of regions by their signature: layers repeat. -1: no stream.
-  struct Along { RegionAxis axis = -1; bool running = false; };
-  mutable std::map<std::string, Along> known{};
 
   const Statement& at(StatementId id) const { return *p.statement(id); }
 
@@ -38,9 +36,8 @@ struct Finder {
       const auto id = static_cast<StatementId>(n);
       const Statement* s = p.statement(id);
       if (!s || s->reduced.empty()) continue;
-      const ReadThrough seen = read_through(lineage, *s);
-      if (!seen.refused.empty()) continue;
-      for (TensorId t : seen.statistics) unite(id, writer.at(t));
+      if (const auto statistics = statistics_of(lineage, *s))
+        for (TensorId t : *statistics) unite(id, writer.at(t));
     }
     return sets;
   }
@@ -75,8 +72,8 @@ struct Finder {
   }
 
   // The first axis along which the region has to be a stream, if it can be one along each of them.
-  static Along along(const Excerpt& a) {
-    Along found;
+  static StreamedAlong along(const Excerpt& a) {
+    StreamedAlong found;
     for (RegionAxis x = 0; x < static_cast<RegionAxis>(a.region.axes.size()); ++x) {
       if (!needs_stream(*a.program, a.region, x)) continue;
       const auto stream = derive_stream(*a.program, a.region, x);
@@ -108,12 +105,18 @@ struct Finder {
     return std::all_of(list.begin(), list.end(), [&](StatementId id) { return set.count(id) > 0; });
   }
 
+  // Whether it reads a statistic of its own.
+  bool follows(const Statement& s) const {
+    const auto statistics = statistics_of(lineage, s);
+    return statistics && !statistics->empty();
+  }
+
   // What makes the elements of the statistics, and of nothing else: it has all of their rows.
   std::set<StatementId> makers(const std::set<StatementId>& set) const {
     std::set<StatementId> list;
     for (StatementId id : set) {
       const Statement& s = at(id);
-      if (!is_map(s) && !read_through(lineage, s).statistics.empty()) continue;
+      if (!is_map(s) && follows(s)) continue;
       for_each_access(s, [&](const Access& a) {
         const auto w = writer.find(a.tensor);
         if (w == writer.end() || set.count(w->second) || !inside(a.tensor, set)) return;
@@ -178,6 +181,9 @@ struct Finder {
 
 } // namespace
 
-std::vector<Cascade> cascades(const Program& p) { return Finder{p}.run(); }
+std::vector<Cascade> cascades(const Program& p, KnownStreams* known) {
+  KnownStreams own;
+  return Finder{.p = p, .known = known ? *known : own}.run();
+}
 
 } // namespace tilewright

@@ -15,7 +15,11 @@ struct Cascade {
   RegionAxis axis = -1;
   bool running = false;                     // some sum follows an extreme
 };
-// Of a program in the forms of stream_forms.h: those that a stream can be derived for.
-std::vector<Cascade> cascades(const Program&);
+// Along what a region has to be a stream, if it can be one; by its signature, as layers repeat.
+struct StreamedAlong { RegionAxis axis = -1; bool running = false; };
+using KnownStreams = std::map<std::string, StreamedAlong>;
+// Of a program in the forms of stream_forms.h: those that a stream can be derived for. What was found before, perhaps of another
+// program, is not derived again.
+std::vector<Cascade> cascades(const Program&, KnownStreams* known = nullptr);
 
 }  // namespace tilewright

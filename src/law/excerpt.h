@@ -6,6 +6,8 @@
 //
 // Two regions with equal signatures differ in names and in the tensors they stand at only: what holds of one holds of the other.
 #pragma once
+#include <map>
+
 #include "law/region.h"
 
 namespace tilewright {
@@ -16,10 +18,23 @@ struct Excerpt {
 };
 Excerpt excerpt_of(const Program&, const Region&);
 
-// Of a set of statements that need not be a region, with what of it others read: of two with equal signatures both are regions, equal
-// ones, or none is, where no path leaves the sets and comes back.
-std::string signature(const Program&, const std::vector<StatementId>&, const Readers&, const std::vector<std::vector<int>>* orders = nullptr);
 // orders: how the tensors lie, where that matters too: the order of the dims of each.
 std::string signature(const Program&, const Region&, const std::vector<std::vector<int>>* orders = nullptr);
+
+
+// Of sets of statements that need not be regions, with what of them others read: of two with equal signatures both are regions, equal
+// ones, or none is, where no path leaves the sets and comes back. Each statement is written once; `known` numbers what was written, for
+// several programs if they share it.
+class Signatures {
+ public:
+  Signatures(const Program&, const Readers&, const std::vector<std::vector<int>>* orders, std::map<std::string, int>& known);
+  std::string of(const std::vector<StatementId>&) const;
+
+ private:
+  struct Shape { int number = -1; std::vector<TensorId> tensors; };                 // in the order in which it names them first
+  const Program& p_;
+  const Readers& readers_;
+  std::vector<Shape> shapes_;
+};
 
 }  // namespace tilewright

@@ -101,19 +101,44 @@ struct Writer {
 
 } // namespace
 
-std::string signature(const Program& p, const std::vector<StatementId>& set, const Readers& readers,
-                      const std::vector<std::vector<int>>* orders) {
-  Writer w{p, orders, {}, {}, {}};
+Signatures::Signatures(const Program& p, const Readers& readers, const std::vector<std::vector<int>>* orders,
+                       std::map<std::string, int>& known)
+    : p_(p), readers_(readers), shapes_(p.nodes.size()) {
+  for (std::size_t n = 0; n < p.nodes.size(); ++n) {
+    const Statement* s = p.statement(static_cast<StatementId>(n));
+    if (!s) continue;
+    Writer w{p, orders, {}, {}, {}};
+    w.statement(*s);
+    shapes_[n].number = known.try_emplace(std::move(w.out), static_cast<int>(known.size())).first->second;
+    shapes_[n].tensors.resize(w.number.size());
+    for (const auto& [t, at] : w.number) shapes_[n].tensors[at] = t;
+  }
+}
+
+std::string Signatures::of(const std::vector<StatementId>& set) const {
+  std::string out;
+  std::vector<TensorId> met;
+  const auto write = [&](std::int64_t n) {
+    char digits[24];
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, n).ptr);
+    out += ' ';
+  };
   for (StatementId id : set) {
-    const Statement& s = *p.statement(id);
-    const auto& list = readers[static_cast<std::size_t>(s.out)];
-    const bool stored = p.is_result(s.out) || std::any_of(list.begin(), list.end(), [&](StatementId reader) {
+    const Shape& shape = shapes_[static_cast<std::size_t>(id)];
+    const TensorId result = p_.statement(id)->out;
+    const auto& list = readers_[static_cast<std::size_t>(result)];
+    const bool stored = p_.is_result(result) || std::any_of(list.begin(), list.end(), [&](StatementId reader) {
                           return std::find(set.begin(), set.end(), reader) == set.end();
                         });
-    w.out += stored ? "\nstored " : "\n";
-    w.statement(s);
+    out += stored ? 's' : 'i';
+    write(shape.number);
+    for (TensorId t : shape.tensors) {
+      const auto at = std::find(met.begin(), met.end(), t);
+      write(at - met.begin());
+      if (at == met.end()) met.push_back(t);
+    }
   }
-  return std::move(w.out);
+  return out;
 }
 
 std::string signature(const Program& p, const Region& r, const std::vector<std::vector<int>>* orders) {

@@ -172,6 +172,40 @@ ReadThrough read_through(const Lineage& lineage, const Statement& s) {
   return out;
 }
 
+namespace {
+
+struct Finder {
+  const Lineage& lineage;
+  const Statement& reduction;
+  std::set<TensorId> statistics = {};
+  std::set<const Scalar*> met = {};
+  bool refused = false;
+
+  void body(const ScalarRef& s) {
+    if (!s || !met.insert(s.get()).second) return;
+    for (const ScalarRef& a : s->args) body(a);
+    if (s->op != Op::read) return;
+    const Access& a = std::get<Access>(s->leaf);
+    if (!lineage.carries(reduction, a.tensor)) return;
+    const Statement& w = *lineage.writer(a.tensor);
+    if (!is_map(w)) {
+      statistics.insert(a.tensor);
+    } else if (a.otherwise || !axes_at(lineage.program(), w, a)) {
+      refused = true;
+    } else {
+      body(w.body), body(w.guard);
+    }
+  }
+};
+
+} // namespace
+
+std::optional<std::set<TensorId>> statistics_of(const Lineage& lineage, const Statement& s) {
+  Finder f{lineage, s};
+  f.body(s.body), f.body(s.guard);
+  return f.refused ? std::nullopt : std::optional(std::move(f.statistics));
+}
+
 Atoms atoms_of(const Statement& s, const std::set<TensorId>& statistics) {
   return Atoms([reduced = s.reduced, statistics](const Scalar& leaf) {
     if (const AxisId* a = std::get_if<AxisId>(&leaf.leaf))

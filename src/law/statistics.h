@@ -45,6 +45,8 @@ struct ReadThrough {
   std::string refused;                            // why a map could not be read through; empty: all were
 };
 ReadThrough read_through(const Lineage&, const Statement& reduction);
+// Of that only the statistics, or nothing where a map cannot be read through.
+std::optional<std::set<TensorId>> statistics_of(const Lineage&, const Statement& reduction);
 
 // Atoms over the axes of a reduction, and what is known of their signs.
 Atoms atoms_of(const Statement& reduction, const std::set<TensorId>& statistics);

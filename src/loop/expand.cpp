@@ -5,6 +5,7 @@
 
 #include "law/stream.h"
 #include "loop/nest.h"
+#include "schedule/made_box.h"
 
 namespace tilewright {
 
@@ -65,14 +66,7 @@ struct Expander {
       if (!t.store) add_buffer(t.tensor, p.tensor(t.tensor).dtype, t.box, false);
     for (std::size_t i = 0; i < r.statements.size(); ++i) {
       const Statement& st = *p.statement(r.statements[i]);
-      std::vector<Span> box;
-      for (std::size_t d = 0; d < st.at.size(); ++d) {
-        box.push_back(hull(st.at[d], axis_ranges[i], p.tensor(st.out).dims[d]));
-        const auto axis = plain_axis(st.at[d]);
-        if (!axis) continue;
-        const Span& range = axis_ranges[i][static_cast<std::size_t>(*axis)];
-        box.back().walk = range.walk, box.back().kept = range.kept;
-      }
+      std::vector<Span> box = made_box(p, st, axis_ranges[i]);
       const bool inner = std::find(bound.inner.begin(), bound.inner.end(), st.out) != bound.inner.end();
       if (buffer_of.count(st.out)) continue;       // a sum is corrected where it is held
       add_buffer(st.out, st.reduced.empty() ? p.tensor(st.out).dtype : compute_type(st.body->dtype), std::move(box), inner);

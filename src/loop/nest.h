@@ -32,6 +32,14 @@ namespace tilewright {
 
 using BufferId = int;
 
+// A dim of a tensor whose elements a list names: place i stands for element slot(i) / size % extent, or for the tile's key.
+struct Through {
+  int slots = -1;                            // of the nest; -1: the dim is as it is
+  bool key = false;
+  std::int64_t size = 1, extent = 0;         // of one of several axes that are packed together; extent 0: nothing is taken off
+  int with = -1;                             // the dim whose places these are too: in scratch the two are one
+};
+
 struct Buffer {
   std::string name;
   TensorId tensor = -1;
@@ -43,6 +51,21 @@ struct Buffer {
   std::optional<double> outside;        // what every reader takes for elements outside the tensor
   std::optional<ValueAt> at;            // where it lives, if the schedule says so
   std::optional<OperandAt> gathered = {};    // read through slots: an empty micro-tile of it need not be there
+  std::vector<Through> through = {};         // one a dim, where some stand for places of a list; else none
+};
+
+// A loop through slots visits live micro-tiles only: inside of it an axis is a place in a list of them (loop/through.h). A group's
+// list is row `group` of the table of slots, the number of its micro-tiles an element of the counts; both are tensors of the nest's
+// program, made ahead of the kernel. A grid's loop goes through one list, a row of the table of tiles for each of its tiles: a key,
+// where the tile's part of the list begins and ends, and whether its micro-tiles live (else nothing is read there).
+struct Slots {
+  int step = -1;                             // the loop
+  OperandAt of;                              // whose micro-tiles they are
+  TensorId slot = -1, count = -1, tile = -1; // tables; a stream has counts, a grid tiles
+  std::int64_t unit = 1, most = 0;           // elements of a micro-tile along the axis; micro-tiles in a list at most
+  std::int64_t tiles = 0, keys = 0;          // of a grid: at most; keys: 0 where tiles live or do not
+  struct Part { int variable; std::int64_t size, stride; };
+  std::vector<Part> group{};                 // its number: the sum of variable / size * stride
 };
 
 struct For {
@@ -51,6 +74,7 @@ struct For {
   enum class Kind { grid, walk, seq } kind = Kind::grid;
   Turns turns = {};                     // a stream takes only those that are live
   int stages = 1;                       // of its ring: boxes of this iteration and of those already issued (specialise)
+  int slots = -1;                       // of the nest: it goes through them; -1: through all of its axis
 };
 struct Load {
   BufferId buffer = -1;
@@ -90,13 +114,17 @@ struct Nest {
   std::vector<TensorId> inputs, outputs;
   Block body;
   int variables = 0;
+  std::vector<Slots> slots = {};
   // Where sums follow their statistics along a stream: the program and region that the statements here are of, the planned ones with
   // the maps that keep and correct. Null: they are the planned ones.
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Region> region;
+  // Where axes are packed together: the schedule of that region.
+  std::shared_ptr<const Schedule> schedule = nullptr;
 };
 inline const Program& program_of(const Program& planned, const Nest& n) { return n.program ? *n.program : planned; }
 inline const Region& region_of(const Region& planned, const Nest& n) { return n.region ? *n.region : planned; }
+inline const Schedule& schedule_of(const Schedule& planned, const Nest& n) { return n.schedule ? *n.schedule : planned; }
 
 Nest expand(const Program&, const Region&, const Schedule&, std::string name);      // fixed sizes only
 // Adds the barriers that buffers in scratch need, and rings: a loop whose operands have several stages issues the copies of a later

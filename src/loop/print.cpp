@@ -38,7 +38,10 @@ struct Printer {
     return fmt::format("{}[{}]", b.name, text);
   }
   std::string gathered(const Buffer& b) const {
-    if (!b.gathered) return "";
+    std::string places;
+    for (std::size_t d = 0; d < b.through.size(); ++d)
+      if (const Through& t = b.through[d]; t.slots >= 0) places += fmt::format(", dim {} {} {}", d, t.key ? "at the key of" : "as listed in", p.tensor(nest.slots[static_cast<std::size_t>(t.slots)].slot).name);
+    if (!b.gathered) return places;
     const OperandAt& o = *b.gathered;
     std::string units, dims;
     for (std::int64_t u : o.unit) units += fmt::format("{}{}", units.empty() ? "" : " x ", u);
@@ -47,6 +50,10 @@ struct Printer {
                        p.tensor(o.source).name, dims);
   }
   std::string turns(const For& f) const {
+    if (f.slots >= 0) {
+      const Slots& l = nest.slots[static_cast<std::size_t>(f.slots)];
+      return ", through " + p.tensor(l.tile < 0 ? l.slot : l.tile).name;
+    }
     return f.turns.every() ? "" : fmt::format(", turns where {}", print(p, f.turns.condition(), r.names));
   }
   void line(int depth, const std::string& text) { out += std::string(static_cast<std::size_t>(2 * depth), ' ') + text + "\n"; }
@@ -60,7 +67,7 @@ struct Printer {
       } else if (const Load* l = std::get_if<Load>(&n.op)) {
         line(depth, "load " + box(buffer(l->buffer)) + (!buffer(l->buffer).at ? "" : buffer(l->buffer).at->bulk ? " -> scratch, in bulk" : " -> scratch") + (l->ahead ? fmt::format(", {} ahead", l->ahead) : "") + gathered(buffer(l->buffer)));
       } else if (const Store* st = std::get_if<Store>(&n.op)) {
-        line(depth, fmt::format("store {} : {}", box(buffer(st->buffer)), name_of(p.tensor(buffer(st->buffer).tensor).dtype)));
+        line(depth, fmt::format("store {} : {}", box(buffer(st->buffer)), name_of(p.tensor(buffer(st->buffer).tensor).dtype)) + gathered(buffer(st->buffer)));
       } else if (const Init* i = std::get_if<Init>(&n.op)) {
         line(depth, fmt::format("init {} : {} for {}", box(buffer(i->buffer)), name_of(buffer(i->buffer).held), name_of(i->reducer)));
       } else if (const Compute* c = std::get_if<Compute>(&n.op)) {

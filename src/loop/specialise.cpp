@@ -20,6 +20,10 @@ struct Orderer {
     return place(b) && place(b)->level == LevelRole::scratch;
   }
 
+  bool any_bulk() const {
+    return std::any_of(nest.buffers.begin(), nest.buffers.end(), [](const Buffer& b) { return b.at && b.at->bulk; });
+  }
+
   void accesses(const Node& n, std::set<BufferId>& reads, std::set<BufferId>& writes) const {
     auto add = [&](std::set<BufferId>& to, BufferId b) {
       if (shared(b)) to.insert(b);
@@ -119,6 +123,11 @@ struct Orderer {
         continue;
       }
       if (std::holds_alternative<For>(n.op)) {
+        // Tiles of the grid are other blocks, or come one after the other with a barrier of the target's own between them.
+        if (std::get<For>(n.op).kind == For::Kind::grid && !any_bulk()) {
+          out.push_back({n.op, block(n.body)});
+          continue;
+        }
         // What the end of an iteration leaves behind, the next one meets: the body is walked once for that.
         const bool place = placing;
         placing = false;

@@ -10,6 +10,7 @@
 #include "cost/paper.h"
 #include "plan/cpu_time.h"
 #include "plan/footprint.h"
+#include "plan/gathered_blocks.h"
 
 namespace tilewright {
 
@@ -388,6 +389,9 @@ Choice choose_blocks(const Program& p, const Region& r, const Machine& m, const 
     return c;
   }
   if (list.empty()) list.push_back({}), list[0].schedule.threads = 256;
+  // Through slots where that is expected to save more than the margin.
+  if (auto gathered = gathered_choices(p, r, m, o, layouts); !apart && !gathered.empty() && (list[0].seconds <= 0 || gathered[0].seconds < list[0].seconds * (1 - o.margin)))
+    list[0] = std::move(gathered[0]);
   c.schedule = std::move(list[0].schedule);
   c.cost = cost(p, r, c.schedule, m);
   if (list[0].seconds > 0) c.cost.seconds = list[0].seconds;
@@ -424,7 +428,10 @@ Choice choose(const Program& p, const Region& r, const Machine& m, const PlanOpt
   if (!legality(p, r, c.schedule, m).empty()) return tiles.run();
   c.cost = cost(p, r, c.schedule, m);
   const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.cost.tiles));
-  c.cost.seconds += tiles.time.interpreted_seconds(c.cost, c.schedule.steps) / static_cast<double>(threads);
+  std::vector<std::int64_t> size;
+  for (const AxisStep& s : c.schedule.steps) size.push_back(s.size);
+  c.cost.seconds += (tiles.time.interpreted_seconds(c.cost, c.schedule.steps) + tiles.time.waiting(c.cost, c.schedule.steps, size)) /
+                    static_cast<double>(threads);
   c.cost.seconds *= tiles.time.gathered_share(c.cost);
   c.price = picoseconds(c.cost.seconds);
   return c;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "cost/spill.h"
+#include "law/excerpt.h"
 #include "law/stream.h"
 
 namespace tilewright {
@@ -133,15 +134,22 @@ const std::vector<double>& CpuTime::longer(const std::vector<AxisStep>& steps) c
   const auto known = factors_.find(stream);
   return known != factors_.end() ? known->second : factors_[stream] = factors_of(stream);
 }
+// Whether some sum is taken of a chunk and merged (a variance): what merges has no leaf.
+bool CpuTime::by_chunks(RegionAxis stream) const {
+  const Excerpt a = excerpt_of(p, r);
+  const auto derived = derive_stream(*a.program, a.region, stream);
+  return derived && std::any_of(derived->state.begin(), derived->state.end(), [](const Stream::State& s) { return s.anchor == Stream::Anchor::chunk; });
+}
+
 std::vector<double> CpuTime::factors_of(RegionAxis stream) const {
   std::vector<double> list(r.statements.size(), 1);
   if (m.target != Target::cpu) return list;
   const Boundary b = boundary(p, r);
   const std::vector<bool> ending = endings(b);
-  const bool following = stream >= 0 && needs_stream(p, r, stream);
+  const bool following = stream >= 0 && needs_stream(p, r, stream), in_passes = following && !by_chunks(stream);
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& s = statement(i);
-    if (following && !form(i).product && folds(s)) continue;
+    if (in_passes && !form(i).product && folds(s)) continue;
     const bool product = form(i).product.has_value();
     if (s.reduced.empty() ? !ending[i] : along_lanes(i) || (!product && !form(i).window)) {
       list[i] = by_interpreter;
@@ -215,21 +223,99 @@ std::int64_t CpuTime::extent_in_tile(std::size_t i, AxisId x, const std::vector<
   return e;
 }
 
-// The share of a leaf's rows and columns that a full tile fills.
+// The rows that a product has in a full tile.
+std::int64_t CpuTime::tile_rows(std::size_t i, const std::vector<AxisStep>& steps,
+                                const std::vector<std::int64_t>& size) const {
+  std::int64_t rows = 1;
+  for (AxisId x : form(i).product->m) rows *= extent_in_tile(i, x, steps, size);
+  return rows;
+}
+
+// Where inputs and outputs of tiles come from.
+LevelId CpuTime::far(const Cost& c) const {
+  const auto cache = find(m, LevelRole::cache);
+  const bool fits = cache && c.compulsory <= m.levels[static_cast<std::size_t>(*cache)].usable;
+  return fits ? *cache : level_of(m, LevelRole::memory);
+}
+
+double CpuTime::weights(std::size_t i) const {
+  const auto& made = form(i).product;
+  if (!made || p.tensor(made->b->tensor).kind != Kind::weight) return 0;
+  auto bytes = static_cast<double>(bytes_of(p.tensor(made->b->tensor).dtype));
+  for (const Size& d : p.tensor(made->b->tensor).dims) bytes *= static_cast<double>(d.constant());
+  return bytes;
+}
+
+// Whether the weights of all of the kernel's products stay in a core's own cache from tile to tile.
+bool CpuTime::weights_stay() const {
+  double bytes = 0;
+  for (std::size_t i = 0; i < r.statements.size(); ++i) bytes += weights(i);
+  return bytes <= static_cast<double>(m.levels[static_cast<std::size_t>(level_of(m, LevelRole::scratch))].capacity);
+}
+
+// Of a product's weights, loaded by all tiles.
+double CpuTime::weight_bytes(std::size_t i, const Cost& c) const {
+  if (weights(i) == 0 || gathered(i) < 1) return 0;
+  double bytes = 0;
+  for (const Moved& x : c.moved)
+    if (x.tensor == form(i).product->b->tensor && !x.store) bytes += static_cast<double>(x.bytes);
+  return bytes;
+}
+
+double CpuTime::waiting(std::size_t i, const Cost& c, const std::vector<AxisStep>& steps,
+                        const std::vector<std::int64_t>& size) const {
+  double bytes = weight_bytes(i, c);
+  const auto unit = unit_for(m, UnitKind::fma, DType::f32);
+  if (bytes == 0 || !unit) return 0;
+  const std::int64_t cores = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles));
+  if (weights_stay()) bytes = std::min(bytes, weights(i) * static_cast<double>(cores));
+  const double work = 2 * static_cast<double>(c.done[i].multiply_adds) * std::max(m.core.count, 1) /
+                      operations_per_second(m, *unit, DType::f32);
+  const std::int64_t passes = ceil_div_i64(std::max<std::int64_t>(tile_rows(i, steps, size), 1), o.leaf_rows);
+  return std::max(0.0, bytes / bytes_per_second(m, far(c), Direction::down, 1) - work / static_cast<double>(passes));
+}
+double CpuTime::waiting(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
+  double seconds = 0;
+  for (std::size_t i = 0; m.target == Target::cpu && i < r.statements.size(); ++i) seconds += waiting(i, c, steps, size);
+  return seconds;
+}
+
+// The share of a leaf's rows and columns that are filled, over all tiles: ragged last ones fill less.
 double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
   const auto& c = form(i).product;
   if (!c) return 1;
-  auto part = [&](const std::vector<AxisId>& axes, bool one, std::int64_t granule) {
-    std::int64_t n = 1;
-    for (AxisId x : axes) {
-      const std::int64_t e = extent_in_tile(i, x, steps, size);
-      n = one ? std::max(n, e) : n * e;
-    }
-    return static_cast<double>(n) / static_cast<double>(ceil_div_i64(n, granule) * granule);
+  struct Tiles {
+    std::int64_t extent, count;
   };
+  const auto along = [&](AxisId x) {
+    const auto a = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
+    const std::int64_t e = statement(i).axes[static_cast<std::size_t>(x)].constant();
+    for (std::size_t s = 0; s < steps.size(); ++s)
+      if (a && steps[s].axis == *a && size[s] < e)
+        return std::vector<Tiles>{{size[s], e / size[s]}, {e % size[s], e % size[s] > 0}};
+    return std::vector<Tiles>{{e, 1}};
+  };
+  const auto share = [](const std::vector<Tiles>& tiles, std::int64_t granule) {
+    double all = 0, filled = 0;
+    for (const Tiles& t : tiles) {
+      all += static_cast<double>(t.extent * t.count);
+      filled += static_cast<double>(ceil_div_i64(t.extent, granule) * granule * t.count);
+    }
+    return filled > 0 ? all / filled : 1.0;
+  };
+  // The points of all row axes are the rows of a tile; of column axes the longest.
+  std::vector<Tiles> rows{{1, 1}}, columns{{1, 1}};
+  for (AxisId x : c->m) {
+    std::vector<Tiles> more;
+    for (const Tiles& outer : rows)
+      for (const Tiles& inner : along(x)) more.push_back({outer.extent * inner.extent, outer.count * inner.count});
+    rows = std::move(more);
+  }
+  for (AxisId x : c->n)
+    if (auto tiles = along(x); tiles[0].extent > columns[0].extent) columns = std::move(tiles);
   // In a followed stream a product with one row is a sum of rows, each read once.
-  if (follows(steps) && part(c->m, false, 1 << 30) <= 1.0 / (1 << 30)) return 0.5;
-  return part(c->m, false, o.leaf_rows) * part(c->n, true, o.leaf_columns);
+  if (follows(steps) && rows.size() == 1 && rows[0].extent == 1) return 0.5;
+  return share(rows, o.leaf_rows) * share(columns, o.leaf_columns);
 }
 
 SplitProduct split_product(const Program& p, const Statement& s, const Contraction& c, const PlanOptions& o) {
@@ -328,10 +414,7 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
     const auto unit = unit_for(m, kind, DType::f32);
     return unit ? operations_per_second(m, *unit, DType::f32) / std::max(m.core.count, 1) : 1e9;
   };
-  const auto cache = find(m, LevelRole::cache);
-  const bool fits = cache && c.compulsory <= m.levels[static_cast<std::size_t>(*cache)].usable;
-  const LevelId far = fits ? *cache : level_of(m, LevelRole::memory);
-  const double bytes = bytes_per_second(m, far, Direction::down, 1);
+  const double bytes = bytes_per_second(m, far(c), Direction::down, 1);
   const LevelId own = level_of(m, LevelRole::scratch);
   const std::vector<std::size_t>& phase = flow().phase;
   std::vector<double> work(phase.back() + 1, 0), moved(phase.back() + 1, 0);
@@ -364,7 +447,11 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
     if (!later.empty()) between += made / bytes_per_second(m, own, Direction::up, 1);
   }
   for (const Moved& x : c.moved) moved[flow().place(x)] += static_cast<double>(x.bytes) / bytes;
-  double body = spill_seconds(m, c.stored, ideal ? 1024 : o.threads, far) + between;
+  for (std::size_t i = 0; i < phase.size() && !ideal && !following; ++i) {
+    moved[phase[i]] -= weight_bytes(i, c) / bytes;
+    between += waiting(i, c, steps, size);
+  }
+  double body = spill_seconds(m, c.stored, ideal ? 1024 : o.threads, far(c)) + between;
   for (std::size_t n = 0; n < work.size(); ++n) body += std::max(work[n], moved[n]);
   return body;
 }

@@ -26,6 +26,9 @@ public:
   double seconds(const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size, bool ideal) const;
   // Of one core, that a schedule takes longer than its cost says, because of what is interpreted.
   double interpreted_seconds(const Cost&, const std::vector<AxisStep>&) const;
+  // Of one core, that products of weights take longer than their work: while the first rows of a tile go through the
+  // weights, these come from afar, no faster than those rows are computed.
+  double waiting(const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   // Whether some leaf has this axis in its vectors.
   bool in_vectors(RegionAxis) const;
   // The share of the work of all products that is left where operands are read through slots.
@@ -61,6 +64,7 @@ private:
   bool follows(const std::vector<AxisStep>&) const;
   const std::vector<double>& longer(const std::vector<AxisStep>&) const;
   static constexpr double by_interpreter = -1;
+  bool by_chunks(RegionAxis stream) const;
   std::vector<double> factors_of(RegionAxis stream) const;
   std::vector<std::size_t> phases() const;
   // A statement that the interpreter runs: its vectors, instructions on them, and whether their lanes are summed.
@@ -79,6 +83,12 @@ private:
   double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double gathered(std::size_t) const;
   double packing(std::size_t i, const Cost&) const;
+  std::int64_t tile_rows(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  LevelId far(const Cost&) const;
+  double weights(std::size_t) const;
+  bool weights_stay() const;
+  double weight_bytes(std::size_t, const Cost&) const;
+  double waiting(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double passes(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
 
   mutable std::vector<Form> forms_ = {};

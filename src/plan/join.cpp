@@ -68,6 +68,7 @@ struct Joiner {
   std::vector<std::vector<Alternative>> rejected; // by the last node
   Search search;
   const Ends ends = ends_of(p);
+  const Signatures signatures{p, ends.readers, &layouts, prices.statements};
 
   // ---- the graph
 
@@ -191,6 +192,8 @@ struct Joiner {
     return &at->second;
   }
 
+  int threads() const { return m.target == Target::cpu ? std::min(o.threads, default_threads()) : default_threads(); }
+
   void solve() {
     std::atomic<std::size_t> next{0};
     const auto work = [&](int) {
@@ -199,9 +202,8 @@ struct Joiner {
         *t.choice = choose(p, t.region, m, *t.asks, layouts, t.apart ? &*t.apart : nullptr);
       }
     };
-    const int threads = m.target == Target::cpu ? std::min(o.threads, default_threads()) : default_threads();
-    if (threads > 1 && tasks.size() > 4)
-      Pool(std::min(threads, static_cast<int>(tasks.size() / 2))).run(work);
+    if (threads() > 1 && tasks.size() > 4)
+      Pool(std::min(threads(), static_cast<int>(tasks.size() / 2))).run(work);
     else
       work(0);
     tasks.clear();
@@ -221,7 +223,7 @@ struct Joiner {
       auto r = unify(p, nodes[n].statements);
       TW_ASSERT(static_cast<bool>(r));
       fix_boundary(p, ends.readers, *r);
-      choices[n] = priced(signature(p, *r, &layouts), *r, std::nullopt, o);
+      choices[n] = priced(signatures.of(nodes[n].statements), *r, std::nullopt, o);
     }
     solve();
     for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -266,7 +268,7 @@ struct Joiner {
     }
     k.apart = apart.price;
     const std::vector<StatementId> list = statements(k.nodes);
-    std::string key = signature(p, list, ends.readers, &layouts);
+    std::string key = signatures.of(list);
     for (StatementId id : list) key += ends.writers[static_cast<std::size_t>(p.statement(id)->out)] > 1 ? 'p' : ' ';
     // Why is told of what is reported only.
     if (!reported(k) && prices.none.count(key)) return "no region, as others like it";
@@ -286,8 +288,8 @@ struct Joiner {
   // pair of rows and elements.
   std::vector<Set> cascading() const {
     std::vector<Set> list;
-    if (m.target != Target::cpu || o.objective != Objective::time) return list;
-    for (const Cascade& c : cascades(p)) {
+    if (m.target != Target::cpu || o.objective != Objective::time || o.joined < 2) return list;
+    for (const Cascade& c : cascades(p, &prices.streams)) {
       if (!c.running) continue;
       Set set;
       for (std::size_t n = 0; n < nodes.size(); ++n)
@@ -310,10 +312,11 @@ struct Joiner {
   void conclude(Candidate& c) {
     Kernel& k = c.kernel;
     if (c.choice) {
-      k.choice = here(*c.choice, statements(k.nodes));
-      c.why = k.choice.rule.empty() && k.choice.price < 0 ? "no tiles are legal" : k.choice.rule;
+      k.choice.price = c.choice->price;
+      c.why = c.choice->rule.empty() && c.choice->price < 0 ? "no tiles are legal" : c.choice->rule;
     }
     if (c.why.empty()) {
+      k.choice = here(*c.choice, statements(k.nodes));
       k.price = asked(k.choice.price, *c.asks);
       kernels.push_back(std::move(k));
     } else if (reported(k)) {
@@ -324,14 +327,25 @@ struct Joiner {
 
   void price_candidates() {
     rejected.resize(nodes.size());
-    for (std::size_t n = 0; n < nodes.size(); ++n)
-      for (Set& set : sets_from(static_cast<int>(n))) add_candidate(std::move(set), o);
+    std::vector<Set> running;
+    const auto work = [&](int worker) {
+      if (worker != 0) {
+        running = cascading();
+        return;
+      }
+      for (std::size_t n = 0; n < nodes.size(); ++n)
+        for (Set& set : sets_from(static_cast<int>(n))) add_candidate(std::move(set), o);
+    };
+    const bool together = threads() > 1 && nodes.size() > 32;
+    if (together)
+      Pool(2).run(work);
+    else
+      for (int worker : {0, 1}) work(worker);
     // A cascade must be predicted to be faster, by however little: what lies between its reductions, a point for each
     // pair of rows and elements, is never stored, so beyond what the model sees it can only win.
     PlanOptions eager = o;
     eager.margin = std::min(o.margin, 0.0);
-    if (o.joined > 1)
-      for (Set& set : cascading()) add_candidate(std::move(set), eager);
+    for (Set& set : running) add_candidate(std::move(set), eager);
     solve();
     for (Candidate& c : candidates) conclude(c);
     candidates.clear();

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "law/cascades.h"
 #include "plan/choose.h"
 
 namespace tilewright {
@@ -27,6 +28,8 @@ struct Prices {
   std::map<std::string, Choice> known; // with what they cost apart
   std::map<const Choice*, Standing> stands; // where each was found
   std::set<std::string> none;          // sets that are no region
+  std::map<std::string, int> statements;    // numbers of their own signatures
+  KnownStreams streams;
 };
 Joined join(const Program&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&, const Grouping&, Prices&);
 

@@ -134,20 +134,26 @@ Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine,
 
 namespace {
 
-Plan joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, Prices& prices) {
-  const Grouping grouping = fold_maps(*program);
+// A program with what was chosen for it.
+struct Candidate {
+  std::shared_ptr<const Program> program;
+  std::vector<DimOrder> layouts;
+  Joined joined;
+};
+
+Candidate joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, Prices& prices) {
   auto layouts = choose_layouts(*program, machine.target == Target::cuda);
-  Joined joined = join(*program, machine, options, layouts, grouping, prices);
-  return assemble(std::move(program), machine, options, std::move(layouts), std::move(joined));
+  Joined joined = join(*program, machine, options, layouts, fold_maps(*program), prices);
+  return {std::move(program), std::move(layouts), std::move(joined)};
 }
 
 constexpr std::int64_t least_share = 200; // of a plan that others are worth looking for
 
-std::int64_t price_of(const Plan& plan) {
+std::int64_t price_of(const Joined& joined, const PlanOptions& options) {
   std::int64_t sum = 0;
-  for (const PlannedKernel& k : plan.kernels)
-    sum += plan.options.objective == Objective::bytes ? k.cost.loaded + k.cost.stored
-                                                      : static_cast<std::int64_t>(std::llround(k.cost.seconds * 1e12));
+  for (const Choice& k : joined.choices)
+    sum += options.objective == Objective::bytes ? k.cost.loaded + k.cost.stored
+                                                 : static_cast<std::int64_t>(std::llround(k.cost.seconds * 1e12));
   return sum;
 }
 
@@ -157,26 +163,27 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
   if (!options.fuse) return plan_groups(program, machine, options, fold_maps(*program));
   Merged merged = merge_siblings(*program, machine, options);
   Prices prices;
-  Plan plan = joined_plan(program, machine, options, prices);
+  Candidate best = joined_plan(program, machine, options, prices);
   std::int64_t saves = 0;
   for (const Alternative& a : merged.sets)
     if (a.rule.empty()) saves += a.apart - a.together;
   const char* why = nullptr;
-  if (!merged.worth.empty() && saves < price_of(plan) / least_share) {
+  if (!merged.worth.empty() && saves < price_of(best.joined, options) / least_share) {
     why = "all such sets save less than a part in two hundred of the plan";
   } else if (!merged.worth.empty()) {
     // Its weights get their bytes once it is chosen.
     auto beside = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth, false)));
-    Plan other = joined_plan(std::move(beside), machine, options, prices);
-    if (price_of(other) < price_of(plan)) {
-      plan = std::move(other);
-      plan.program = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth)));
+    Candidate other = joined_plan(std::move(beside), machine, options, prices);
+    if (price_of(other.joined, options) < price_of(best.joined, options)) {
+      best = std::move(other);
+      best.program = std::make_shared<Program>(drop_unused(side_by_side(*program, merged.worth)));
     } else {
       why = "the plan with it costs no less in sum";
     }
   }
   for (Alternative& a : merged.sets)
     if (why && a.rule.empty()) a.rule = why;
+  Plan plan = assemble(std::move(best.program), machine, options, std::move(best.layouts), std::move(best.joined));
   plan.merged = std::move(merged.sets);
   plan.search.priced = prices.known.size();
   return plan;

@@ -78,27 +78,32 @@ struct Chooser {
     return s;
   }
 
-  // Two axes at most are cut freely: the outermost long one, and the columns; axes before the outer one go one by one.
-  Schedule run() const {
+  // Two axes at most are cut freely: the outermost long one, and the columns; of a short axis in front of a longer one single
+  // elements are tried too, with the longer one cut instead.
+  Schedule run() {
     const std::vector<RegionAxis> axes = by_memory();
-    std::vector<AxisStep> singles;
     const Granule g = granule(axes);
     std::vector<RegionAxis> long_axes;
     for (RegionAxis a : axes) {
       if (extent(a) == 0) return with({});
       if (a != g.columns && extent(a) > 1) long_axes.push_back(a);
     }
-    RegionAxis outer = long_axes.empty() ? -1 : long_axes[0];
-    // A short axis in front of a longer one: both are cut, the short one to single elements.
-    if (long_axes.size() > 1 && extent(outer) < 8) {
-      singles.push_back({AxisStep::How::tile, outer, 1});
-      outer = long_axes[1];
-    }
-    const RegionAxis columns = g.columns >= 0 ? g.columns : axes.empty() ? -1 : axes.back();
-    const std::int64_t column_granule = g.columns >= 0 ? g.column : 64;
-    Schedule best = with(singles);
-    double best_seconds = -1;
-    // Both orders of the two cut axes; an axis in one piece is the same in both.
+    columns = g.columns >= 0 ? g.columns : axes.empty() ? -1 : axes.back();
+    column_granule = g.columns >= 0 ? g.column : 64;
+    best = with({});
+    const RegionAxis outer = long_axes.empty() ? -1 : long_axes[0];
+    cut(g, {}, outer);
+    if (long_axes.size() > 1 && extent(outer) < 8) cut(g, {{AxisStep::How::tile, outer, 1}}, long_axes[1]);
+    return best;
+  }
+
+  Schedule best;
+  double best_seconds = -1;
+  RegionAxis columns = -1;
+  std::int64_t column_granule = 1;
+
+  // Both orders of the two cut axes; an axis in one piece is the same in both.
+  void cut(const Granule& g, const std::vector<AxisStep>& singles, RegionAxis outer) {
     for (bool columns_first : {false, true}) {
       Schedule order;
       order.threads = o.threads;
@@ -127,7 +132,6 @@ struct Chooser {
           best = with(order.steps);
         }
     }
-    return best;
   }
 
   // Predicted time, with the operands of one tile kept in a core's own cache where they fit.
@@ -155,7 +159,8 @@ struct Chooser {
 }  // namespace
 
 Schedule choose_tiles(const Program& p, const Region& r, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts) {
-  return Chooser{p, r, m, o, layouts}.run();
+  Chooser chooser{p, r, m, o, layouts, {}};
+  return chooser.run();
 }
 
 }  // namespace tilewright

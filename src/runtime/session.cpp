@@ -15,12 +15,14 @@
 #include "normal/normal.h"
 #include "runtime/backend.h"
 #include "runtime/copy.h"
+#include "runtime/kept_plan.h"
 #include "runtime/plan_file.h"
 #include "runtime/sparse_options.h"
 #include "sparse/spread.h"
 #include "support/cache.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "target/cuda/build.h"
 #include "target/cuda/kernel_cache.h"
 
 namespace tilewright {
@@ -157,11 +159,23 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   verify(said);
   Program fixed = fix_sizes(said, o.sizes);
   require_bytes(fixed);
-  auto normal = std::make_shared<Program>(stream_forms(normalise(std::move(fixed), o.without, nullptr, &t.passes), nullptr, true));
-  spread_patterns(*normal, {o.recognise, o.strict});
+  auto made = std::make_shared<Program>(stream_forms(normalise(std::move(fixed), o.without, nullptr, &t.passes), nullptr, true));
+  spread_patterns(*made, {o.recognise, o.strict});
+  const std::shared_ptr<const Program> normal = std::move(made);
   t.normalise = watch.lap();
   const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
-  Plan plan = make_plan(std::move(normal), machine, plan_options(o, machine));
+  const PlanOptions options = plan_options(o, machine);
+  const std::string folder = o.kept_plans ? cache_folder() : "";
+  const std::string key = folder.empty() ? "" : plan_key(*normal, machine, o.machine, options, fmt::format("{} {}", fmt::join(o.sparse, ","), o.recognise));
+  if (auto kept = kept_plan(folder, key, normal, machine, options)) {
+    t.plan = watch.lap();
+    return std::move(*kept);
+  }
+  Plan plan = make_plan(normal, machine, options);
+  if (o.kept_plans) {
+    plan = cuda::printable(plan);
+    keep_plan(folder, key, normal, plan);
+  }
   t.plan = watch.lap();
   return plan;
 }
@@ -170,9 +184,7 @@ namespace {
 
 // What a plan for a GPU is made with: the machine that the GPU is, all of its cores.
 SessionOptions for_gpu(SessionOptions o, const cuda::Device& gpu, std::vector<std::string>& notes) {
-  o.threads = 0;
-  // Joined kernels of whole networks have not been seen right on a GPU: they are for those who ask.
-  if (!o.fuse) o.fuse = false;
+  o.threads = 0, o.kept_plans = o.plan.empty();
   if (o.machine.empty()) {
     std::string note;
     o.machine = machine_for(gpu.facts(), note).name;
@@ -219,6 +231,7 @@ Session::Session(const Program& program, const SessionOptions& options) {
   timing_.device = watch.lap();
   plan_ = plan_program(program, gpu ? for_gpu(options, *gpu, notes_) : options, &timing_);
   require_target(plan_, gpu != nullptr);
+  if (gpu && !options.plan.empty()) plan_ = cuda::printable(plan_);
   trim_heap();
   watch.lap();
   Program& own = const_cast<Program&>(*plan_.program); // made by plan_program for this session alone

@@ -25,11 +25,12 @@ struct SessionOptions {
   std::vector<std::string> without; // passes of normal/ to leave out, by name
   std::string plan; // a plan file to follow (runtime/plan_file.h); threads and isa that are not given are the file's
   Objective objective = Objective::time; // what kernels and tiles are chosen by
-  std::optional<bool> fuse; // kernels of several reductions, where they pay; if nothing is said, on a CPU only
+  std::optional<bool> fuse; // kernels of several reductions, where they pay; if nothing is said, yes
   PlanRules rules = {};
   std::map<std::string, std::string> sparse; // tensors that are mostly zeros (runtime/sparse_options.h), by name
   bool recognise = false;                    // and those that programs make so
   bool strict = false;                       // 0 * inf is no number: zeros are not skipped where that could show
+  bool kept_plans = false; // a plan that is kept on disk is taken, and a new one kept: what a session on a GPU does
   bool keep = false; // every tensor between kernels keeps a place of its own, to be looked at after a run
 };
 

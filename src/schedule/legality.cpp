@@ -11,6 +11,24 @@ namespace {
 
 bool is_constant_range(const Span& s) { return s.low.terms.empty() && s.high.terms.empty(); }
 
+// Whether the turns of a walk make a whole axis between them, each point in one of them.
+bool made_by_turns(const Span& range, const Region& r, const Schedule& s, std::int64_t extent) {
+  const int walk = walked_loop(s);
+  if (walk < 0) return false;
+  for (const Affine* bound : {&range.low, &range.high})
+    for (const auto& term : bound->terms)
+      if (term.first / 2 != walk) return false;
+  std::vector<std::int64_t> variables(2 * s.steps.size(), 0);
+  if (range.low.at(variables.data()) > 0) return false;
+  variables[2 * static_cast<std::size_t>(walk) + 1] = r.axes[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(walk)].axis)].constant();
+  if (range.high.at(variables.data()) < extent) return false;
+  if (range.walk >= 0) return true;
+  // Nothing is kept: then a turn begins where the one before it has ended.
+  Affine ended = range.high;
+  for (auto& term : ended.terms) term.first -= term.first % 2;
+  return ended.offset == range.low.offset && ended.terms == range.low.terms;
+}
+
 // What is complete only behind a loop cannot be read inside it, and what is made anew in each of its turns not outside.
 void check_order(const Program& p, const Region& r, const Schedule& s, const std::vector<Depth>& places, std::vector<Refusal>& list) {
   const int followed = followed_loop(p, r, s);
@@ -71,7 +89,8 @@ void check_stores(const Program& p, const Region& r, const Schedule& s, std::vec
       const Span& range = axis_ranges[x];
       const auto plain = plain_axis(r.image[i][x]);
       const bool whole = is_constant_range(range) ? range.low.offset <= 0 && range.high.offset >= st.axes[x].constant()
-                                                  : plain && r.axes[static_cast<std::size_t>(*plain)] == st.axes[x] && used.insert(*plain).second;
+                                                        : (plain && r.axes[static_cast<std::size_t>(*plain)] == st.axes[x] && used.insert(*plain).second) ||
+                                                              made_by_turns(range, r, s, st.axes[x].constant());
       if (!whole) list.push_back({Rule::stored_in_part, 0, 0, fmt::format("{} along {}", name, st.names[x])});
     }
   }

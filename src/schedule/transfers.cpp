@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "schedule/schedule.h"
+#include "schedule/made_box.h"
 
 namespace tilewright {
 
@@ -212,7 +212,7 @@ std::vector<Transfer> transfers(const Program& p, const Region& r, const Schedul
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     const Statement& st = *p.statement(r.statements[i]);
     if (std::find(b.outputs.begin(), b.outputs.end(), st.out) == b.outputs.end()) continue;
-    list.push_back({st.out, places[i].result, box_of(st.at, p.tensor(st.out), ranges(p, r, s, static_cast<int>(i))), true});
+    list.push_back({st.out, places[i].result, made_box(p, st, ranges(p, r, s, static_cast<int>(i))), true});
   }
   return list;
 }

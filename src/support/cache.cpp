@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 struct CacheKind {
   const char *name, *suffix;
 };
-constexpr CacheKind kinds[] = {{"kernels", ".cubin"}};
+constexpr CacheKind kinds[] = {{"kernels", ".cubin"}, {"plans", ".plan"}};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

@@ -3,6 +3,7 @@
 //
 //   $TILEWRIGHT_CACHE_DIR, else $XDG_CACHE_HOME/tilewright, else ~/.cache/tilewright
 //     kernels/0f3a....cubin                               compiled kernels of a GPU
+//     plans/0f3a....plan                                  plans for a GPU
 //
 // Only files of the known kinds are listed or removed: a variable that points at the wrong folder harms nothing in it.
 #pragma once

@@ -27,8 +27,8 @@ void pause_processor() {
 #endif
 }
 
-// Some 10 us of spinning, then a sleep in the kernel until the word changes from `seen`. When there are fewer
-// processors than threads, spinning only keeps the others from coming, so it is short.
+// Some spinning, then a sleep in the kernel until the word changes from `seen`: being woken takes up to 100 us. When there
+// are fewer processors than threads, spinning only keeps the others from coming, so it is short.
 void wait_while_equal(const std::atomic<std::uint32_t>& word, std::uint32_t seen, int spins) {
   for (int i = 0; i < spins; ++i) {
     if (word.load(std::memory_order_acquire) != seen) return;
@@ -56,11 +56,14 @@ int read_int(const std::string& path, int otherwise) {
   return file >> value ? value : otherwise;
 }
 
-int spins_for(int threads) {
+// A turn of it takes 10 to 40 ns. Between regions a caller may do anything; at a barrier the others are about to come.
+constexpr int spins_between_regions = 2000, spins_at_barrier = 10000;
+
+int spins_for(int threads, int most) {
   const std::vector<int> usable = usable_processors();
   const int processors =
       usable.empty() ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(usable.size());
-  return threads <= processors ? 400 : 10;
+  return threads <= processors ? most : 10;
 }
 
 } // namespace
@@ -88,7 +91,7 @@ struct Pool::State {
   std::exception_ptr failure;
   std::vector<std::thread> threads;
 
-  explicit State(int n) : size(n), spins(spins_for(n)) {}
+  explicit State(int n) : size(n), spins(spins_for(n, spins_between_regions)) {}
 
   void enter(int worker) {
     try {
@@ -155,7 +158,7 @@ void Pool::run(FunctionRef<void(int worker)> region) {
 
 Barrier::Barrier(int threads)
     : missing_(static_cast<std::uint32_t>(threads)), phase_(0), members_(static_cast<std::uint32_t>(threads)),
-      spins_(spins_for(threads)) {}
+      spins_(spins_for(threads, spins_at_barrier)) {}
 
 void Barrier::wait(int) {
   const std::uint32_t phase = phase_.load(std::memory_order_acquire);

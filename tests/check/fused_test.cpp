@@ -107,6 +107,48 @@ TEST(Fused, AWalkKeepsItsRows) {
     }
 }
 
+// What the turns of a walk make between them may be stored for another reader, each element once; tiles would store halos twice.
+TEST(Fused, AWalkStoresWhatOthersRead) {
+  const Machine m = machine_named("generic-avx2");
+  for (const int stride : {1, 2}) {
+    std::string text = pointwise_then_window(24, 144, 56, stride, 1);
+    text.replace(text.find("output Z"), 8, "output Y, Z");
+    const Program p = fix_sizes(parse(text, "case.tw"), {});
+    const auto r = unify(p, {0, 1});
+    ASSERT_TRUE(r) << r.reason();
+    for (const auto how : {AxisStep::How::walk, AxisStep::How::tile})
+      for (const std::int64_t rows : {1, 3, 4, 27}) {
+        Schedule s;
+        for (std::size_t a = 0; a < r->axes.size(); ++a)
+          if (r->names[a] == "u") s.steps = {{how, static_cast<RegionAxis>(a), rows}};
+        const auto why = legality(p, *r, s, m);
+        ASSERT_EQ(why.empty(), how == AxisStep::How::walk);
+        if (!why.empty()) {
+          EXPECT_EQ(tilewright::text(why.front()), "made in part, but wanted whole outside of the kernel: Y along y");
+          continue;
+        }
+        const Cost c = cost(p, *r, s, m);
+        EXPECT_EQ(c.stored / 4, 451584 + 451584 / (stride * stride));
+        EXPECT_EQ(c.loaded / 4, 75264 + 3456 + 1296);
+        EXPECT_EQ(c.multiply_adds, 56 * 56 * 144 * 24 + 9 * 144 * 56 * 56 / (stride * stride));
+        EXPECT_EQ(c.loaded + c.stored, count(p, expand(p, *r, s, "k"), false).total());
+      }
+  }
+}
+
+// Turns that skip rows do not make them: a stride beyond the kernel leaves gaps, which another reader would miss.
+TEST(Fused, AWalkThatSkipsRowsStoresNothingForOthers) {
+  const Program p = fix_sizes(parse("program t(c=4, f=8, y=24, x=8, u=8, i=2)\ninput X[c y x], W[f c], V[f i] : f32\n"
+                                    "Y[f y x] = sum[c] X[c y x] * W[f c]\nZ[f u x] = sum[i] Y[f, 3*u+i, x] * V[f i]\n"
+                                    "output Y, Z\n", "case.tw"), {});
+  const auto r = unify(p, {0, 1});
+  ASSERT_TRUE(r) << r.reason();
+  Schedule s;
+  for (std::size_t a = 0; a < r->axes.size(); ++a)
+    if (r->names[a] == "u") s.steps = {{AxisStep::How::walk, static_cast<RegionAxis>(a), 2}};
+  EXPECT_FALSE(legality(p, *r, s, machine_named("generic-avx2")).empty());
+}
+
 // Halos at the edge of a tile are needed whatever the kernel (fcm 1.9.2): a map of 28 in tiles of 16 reads and makes 17
 // + 13.
 TEST(Fused, TilesThatDoNotDivideTheMapHaveTheirHalos) {

@@ -128,6 +128,33 @@ struct Compiler {
       for (RegionAxis a : g) out.row_limit *= full_tile[static_cast<std::size_t>(a)];
   }
 
+  // The dims that taps leave, if each moves with one axis of the rows that may be cut alone.
+  void find_edges(const Contraction& c) {
+    const Access& a = *c.a;
+    const Statement& s = *p.statement(r.statements[static_cast<std::size_t>(statement)]);
+    std::vector<Edge> found;
+    for (std::size_t d = 0; a.otherwise && d < a.at.size(); ++d) {
+      const std::int64_t dim = p.tensor(a.tensor).dims[d].constant();
+      const Interval all = bounds(a.at[d], s.axes);
+      if (all.low >= 0 && all.high < dim) continue;
+      Edge e{-1, d, 1, a.at[d].offset.constant(), a.at[d].offset.constant(), dim};
+      for (const Index::Term& t : a.at[d].terms) {
+        const AxisId x = std::get<AxisId>(t.of);
+        const std::int64_t step = t.coefficient.constant(), far = step * (s.axes[static_cast<std::size_t>(x)].constant() - 1);
+        if (std::count(c.k.begin(), c.k.end(), x)) {
+          (step < 0 ? e.first : e.last) += far;
+          continue;
+        }
+        if (e.row >= 0 || step <= 0) return;
+        e.row = axis(x), e.step = step;
+      }
+      const bool alone = std::any_of(out.rows.begin(), out.rows.end(), [&](const auto& g) { return g.front() == e.row; });
+      if (!alone || std::any_of(found.begin(), found.end(), [&](const Edge& other) { return other.row == e.row; })) return;
+      found.push_back(e);
+    }
+    out.edges = std::move(found);
+  }
+
   // Where the copies of b for the far axes lie, when all of it is packed.
   std::int64_t place_copies(std::int64_t each) {
     std::int64_t copies = 1;
@@ -289,6 +316,7 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
   comp.choose_k(*c);
   comp.choose_n(*c);
   comp.choose_rows(*c);
+  if (!out.accumulate && !keyed) comp.find_edges(*c);
   out.packed_type = out.b_type, out.panel = leaf.nr;
   const Tensor& weights = p.tensor(c->b->tensor);
   out.split = !keyed && comp.splits(maps, weights.kind == Kind::weight && !weights.data.empty());

@@ -21,6 +21,14 @@ struct Placement {
 
 struct Gathered;                                  // gathered_leaf.h
 
+// A dim of a that the taps of some rows leave: a row's reach from step * row + first to step * row + last. Rows whose taps stay inside
+// are computed in place, the others on a copy of what they read.
+struct Edge {
+  RegionAxis row = -1;
+  std::size_t dim = 0;
+  std::int64_t step = 1, first = 0, last = 0, extent = 0;
+};
+
 struct ContractLeaf {
   BufferId a = -1, b = -1, c = -1;
   DType a_type = DType::f32, b_type = DType::f32, c_type = DType::f32, packed_type = DType::f32;
@@ -30,6 +38,7 @@ struct ContractLeaf {
   std::vector<std::vector<RegionAxis>> tap_groups; // the merged axes that became taps, outermost first
   std::vector<RegionAxis> far;                    // loops around the call: batch axes, further n axes, further k axes of a stream
   std::vector<std::vector<RegionAxis>> rows;      // merged m axes, outermost first
+  std::vector<Edge> edges;                        // each of a row axis of its own; none: a tile that hangs over is copied whole
   RegionAxis n = -1;
   std::vector<RegionAxis> k;                      // one, or none (extent 1)
   std::int64_t k_extent = 1, taps = 1, n_extent = 1;

@@ -3,6 +3,7 @@
 #pragma once
 #include <variant>
 
+#include "loop/nest.h"
 #include "schedule/layout.h"
 #include "target/cpu/fold_leaf.h"
 #include "target/cpu/row_lengths.h"
@@ -11,7 +12,7 @@
 namespace tilewright::cpu {
 
 struct Kernel {
-  struct Loop { std::int64_t extent, size; int step; };                  // step: of the schedule, owner of the loop's variables
+  struct Loop { std::int64_t extent, size; int step, slots; };            // step: of the schedule, owner of the loop's variables; slots: that it goes through, or -1
   struct Step;
   // mask: a buffer of booleans without which a turn changes nothing: where its box holds none, the turn is left out. -1: none.
   struct Stream { Loop loop; std::vector<Step> body; Turns turns; BufferId mask = -1; };
@@ -21,7 +22,8 @@ struct Kernel {
   struct Contract { ContractLeaf leaf; };
   struct Window { WindowLeaf leaf; };
   struct Fold { FoldLeaf leaf; };
-  struct Step { std::variant<Stream, Lanes, Contract, Window, Fold> op; std::vector<Axis> axes; };
+  struct Moved { BufferId buffer = -1; bool back = false; };             // of what is read or written through slots: the box to scratch, or back
+  struct Step { std::variant<Stream, Lanes, Contract, Window, Fold, Moved> op; std::vector<Axis> axes; };
   // A buffer is its tensor in place, or scratch; a padded copy is made where a tile's box leaves the tensor.
   struct Place {
     TensorId tensor = -1;
@@ -34,12 +36,15 @@ struct Kernel {
     std::uint64_t fill = 0;                                              // bits of the value outside the tensor
     bool padded = false;
     int ring = -1;                                                       // the dim along which a walk keeps what is there
+    std::vector<Through> through = {};                                   // scratch of a tensor that is read or written through slots
+    std::vector<std::int64_t> far_stride = {};                           // of that tensor
   };
 
   std::string name;
   std::vector<Loop> grid;
   std::int64_t tiles = 1;
   std::vector<Step> steps;
+  std::vector<Slots> slots = {};
   std::vector<Place> places;                                             // one a buffer; accumulators after the nest's own
   std::int64_t scratch = 0;                                              // bytes a worker needs
   std::int64_t leaf_scratch = 0;                                         // where the leaves' own part of it begins

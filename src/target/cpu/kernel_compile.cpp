@@ -67,6 +67,11 @@ struct KernelCompiler {
     if (b.inner) make_ring(at);
     at.copy_stride = dense_strides(at.extent, at.order);
     at.stride = b.inner ? at.copy_stride : strides_of_rows(at.dims, at.order, row(b.tensor));
+    if (b.through.empty()) return at;
+    at.through = b.through, at.far_stride = at.stride, at.scratch = true;
+    for (std::size_t d = 0; d < b.through.size(); ++d)
+      if (b.through[d].with >= 0) at.copy_stride[d] = 0;
+    at.stride = at.copy_stride;
     return at;
   }
 
@@ -434,8 +439,12 @@ struct KernelCompiler {
   void block(std::vector<Kernel::Step>& to, const Block& nodes) {
     std::vector<int> begun;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
-      if (const For* f = std::get_if<For>(&nodes[n].op)) {
-        Kernel::Stream st{{f->extent, f->size, f->step}, {}, f->turns, mask_of_turns(p, r, nest, nodes[n].body)};
+      if (const Load* l = std::get_if<Load>(&nodes[n].op)) {
+        if (!nest.buffers[static_cast<std::size_t>(l->buffer)].through.empty()) to.push_back({Kernel::Moved{l->buffer, false}, {}});
+      } else if (const Store* s = std::get_if<Store>(&nodes[n].op)) {
+        if (!nest.buffers[static_cast<std::size_t>(s->buffer)].through.empty()) to.push_back({Kernel::Moved{s->buffer, true}, {}});
+      } else if (const For* f = std::get_if<For>(&nodes[n].op)) {
+        Kernel::Stream st{{f->extent, f->size, f->step, f->slots}, {}, f->turns, mask_of_turns(p, r, nest, nodes[n].body)};
         if (st.turns.asks_data()) out.leaves.push_back("turns beyond what its integers hold are left out");
         if (st.mask >= 0) out.leaves.push_back(fmt::format("turns without {} are left out", p.tensor(out.places[static_cast<std::size_t>(st.mask)].tensor).name));
         const int around = std::exchange(streaming, f->step);
@@ -482,14 +491,14 @@ struct KernelCompiler {
   }
 
   void run() {
-    out.name = nest.name;
+    out.name = nest.name, out.slots = nest.slots;
     for (const Buffer& b : nest.buffers) out.places.push_back(place(b));
     const Block* body = &nest.body;
     while (body->size() == 1 && std::holds_alternative<For>((*body)[0].op)) {
       const For& f = std::get<For>((*body)[0].op);
       if (f.kind != For::Kind::grid) break;
-      out.grid.push_back({f.extent, f.size, f.step});
-      out.tiles *= ceil_div_i64(f.extent, f.size);
+      out.grid.push_back({f.extent, f.size, f.step, f.slots});
+      out.tiles *= f.slots < 0 ? ceil_div_i64(f.extent, f.size) : nest.slots[static_cast<std::size_t>(f.slots)].tiles;
       body = &(*body)[0].body;
     }
     block(out.steps, *body);

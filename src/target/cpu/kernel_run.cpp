@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -43,7 +44,9 @@ struct TileRun {
       return;
     }
     if (at.ring >= 0) turn(b);
-    views[b].origin = shifted(at, scratch + at.offset, at.ring, first_kept[b]);
+    std::array<std::int64_t, most_dims> first{};
+    for (std::size_t d = 0; d < at.box.size(); ++d) first[d] = static_cast<int>(d) == at.ring ? first_kept[b] : at.box[d].low.at(variables.data());
+    views[b].origin = shifted(at, scratch + at.offset, first.data());
   }
 
   // Where a turn of a walk needs more room than there is behind what it keeps, that goes back to the start.
@@ -70,66 +73,87 @@ struct TileRun {
     first = begin;
   }
 
-  std::byte* shifted(const Kernel::Place& at, std::byte* to, int ring = -1, std::int64_t first = 0) const {
+  // The origin of what begins at `to` with an element of the tensor.
+  std::byte* shifted(const Kernel::Place& at, std::byte* to, const std::int64_t* first) const {
     std::int64_t offset = 0;
-    for (std::size_t d = 0; d < at.box.size(); ++d)
-      offset += (static_cast<int>(d) == ring ? first : at.box[d].low.at(variables.data())) * at.copy_stride[d];
+    for (std::size_t d = 0; d < at.box.size(); ++d) offset += first[d] * at.copy_stride[d];
     return to - offset * static_cast<std::int64_t>(bytes_of(at.dtype));
   }
 
-  // If the box of a padded operand leaves its tensor, a copy with the fill outside; its origin, or null.
-  const std::byte* copy_padded(BufferId b) {
-    const auto n = static_cast<std::size_t>(b);
-    const Kernel::Place& at = kernel.places[n];
-    if (!at.padded) return nullptr;
-    const std::size_t rank = at.box.size();
-    std::array<std::int64_t, most_dims> from{}, to{}, base{};
+  // A box of a tensor; `base` to `end` of it are copied, of which `from` to `to` lie inside the tensor.
+  struct Box {
+    std::array<std::int64_t, most_dims> base{}, end{}, from{}, to{};
     bool outside = false, empty = false;
-    for (std::size_t d = 0; d < rank; ++d) {
-      base[d] = at.box[d].low.at(variables.data());
-      const std::int64_t end = at.box[d].high.at(variables.data());
-      from[d] = std::max<std::int64_t>(base[d], 0);
-      to[d] = std::min(end, at.dims[d]);
-      outside |= base[d] < 0 || end > at.dims[d];
-      empty |= to[d] <= from[d];
+  };
+  // What a padded operand reads in this tile, or for the rows between `low` and `high` only.
+  Box box_of(const Kernel::Place& at, const std::vector<Edge>& edges) const {
+    Box box;
+    for (std::size_t d = 0; d < at.box.size(); ++d) {
+      box.base[d] = at.box[d].low.at(variables.data());
+      box.end[d] = at.box[d].high.at(variables.data());
     }
-    if (!outside) return nullptr;
-    const auto width = static_cast<std::int64_t>(bytes_of(at.dtype));
-    std::int64_t count = 1;
-    for (std::size_t d = 0; d < rank; ++d) count *= at.extent[d];
-    std::byte* box = scratch + at.offset;
-    leaf.fill({.rows = 1, .columns = count, .bytes = static_cast<int>(width), .value = at.fill, .dst = box, .dst_row = 0, .dst_column = 1});
-    std::byte* origin = shifted(at, box);
-    if (!empty) copy_inside(at, from.data(), to.data(), origin, width);
-    return origin;
+    for (const Edge& e : edges) {
+      box.base[e.dim] = e.step * low[static_cast<std::size_t>(e.row)] + e.first;
+      box.end[e.dim] = e.step * (high[static_cast<std::size_t>(e.row)] - 1) + e.last + 1;
+    }
+    for (std::size_t d = 0; d < at.box.size(); ++d) {
+      box.from[d] = std::max<std::int64_t>(box.base[d], 0);
+      box.to[d] = std::min(box.end[d], at.dims[d]);
+      box.outside |= box.base[d] < 0 || box.end[d] > at.dims[d];
+      box.empty |= box.to[d] <= box.from[d];
+    }
+    return box;
   }
 
-  // The part inside, two innermost dims a call.
-  void copy_inside(const Kernel::Place& at, const std::int64_t* from, const std::int64_t* to, std::byte* origin, std::int64_t width) {
-    const std::size_t rank = at.box.size();
-    const int column = rank > 0 ? at.order[rank - 1] : -1, row = rank > 1 ? at.order[rank - 2] : -1;
-    std::array<std::int64_t, most_dims> point{};
-    for (std::size_t d = 0; d < rank; ++d) point[d] = from[d];
-    const std::size_t far = rank > 2 ? rank - 2 : 0;
-    for (bool more = true; more;) {
-      std::int64_t source = 0, target = 0;
-      for (std::size_t d = 0; d < rank; ++d) {
-        source += point[d] * at.stride[d];
-        target += point[d] * at.copy_stride[d];
-      }
+  // If the box of a padded operand leaves its tensor, a copy with the fill outside; its origin, or null.
+  const std::byte* copy_padded(BufferId b, const std::vector<Edge>& edges = {}) {
+    const Kernel::Place& at = kernel.places[static_cast<std::size_t>(b)];
+    if (!at.padded) return nullptr;
+    const Box box = box_of(at, edges);
+    if (!box.outside) return nullptr;
+    const auto width = static_cast<std::int64_t>(bytes_of(at.dtype));
+    std::byte* origin = shifted(at, scratch + at.offset, box.base.data());
+    for_planes(at, box.base, box.end, [&](const Plane& x) {
+      leaf.fill({.rows = x.rows, .columns = x.columns, .bytes = static_cast<int>(width), .value = at.fill, .dst = origin + x.target * width, .dst_row = x.target_row, .dst_column = x.target_column});
+    });
+    if (box.empty) return origin;
+    for_planes(at, box.from, box.to, [&](const Plane& x) {
       k::Copy c;
-      c.rows = row < 0 ? 1 : to[row] - from[row];
-      c.columns = column < 0 ? 1 : to[column] - from[column];
-      c.bytes = static_cast<int>(width);
-      c.src = tensors[at.tensor] + source * width;
-      c.src_row = row < 0 ? 0 : at.stride[static_cast<std::size_t>(row)];
-      c.src_column = column < 0 ? 1 : at.stride[static_cast<std::size_t>(column)];
-      c.dst = origin + target * width;
-      c.dst_row = row < 0 ? 0 : at.copy_stride[static_cast<std::size_t>(row)];
-      c.dst_column = column < 0 ? 1 : at.copy_stride[static_cast<std::size_t>(column)];
+      c.rows = x.rows, c.columns = x.columns, c.bytes = static_cast<int>(width);
+      c.src = tensors[at.tensor] + x.source * width, c.src_row = x.source_row, c.src_column = x.source_column;
+      c.dst = origin + x.target * width, c.dst_row = x.target_row, c.dst_column = x.target_column;
       // Rows that follow each other on both sides, as pixels of a few channels do, are one.
       if (c.src_column == 1 && c.dst_column == 1 && c.src_row == c.columns && c.dst_row == c.columns) c.columns *= std::exchange(c.rows, 1);
       leaf.copy(c);
+    });
+    return origin;
+  }
+
+  // The two innermost dims of a box: where they begin in the tensor and in its copy, in elements.
+  struct Plane {
+    std::int64_t rows = 1, columns = 1, source = 0, target = 0;
+    std::int64_t source_row = 0, source_column = 1, target_row = 0, target_column = 1;
+  };
+  using Ends = std::array<std::int64_t, most_dims>;
+  template <class F> static void for_planes(const Kernel::Place& at, const Ends& from, const Ends& to, F f) {
+    const std::size_t rank = at.box.size(), far = rank > 2 ? rank - 2 : 0;
+    Plane plane;
+    if (rank > 0) {
+      const auto column = static_cast<std::size_t>(at.order[rank - 1]);
+      plane.columns = to[column] - from[column], plane.source_column = at.stride[column], plane.target_column = at.copy_stride[column];
+    }
+    if (rank > 1) {
+      const auto row = static_cast<std::size_t>(at.order[rank - 2]);
+      plane.rows = to[row] - from[row], plane.source_row = at.stride[row], plane.target_row = at.copy_stride[row];
+    }
+    Ends point = from;
+    for (bool more = true; more;) {
+      plane.source = plane.target = 0;
+      for (std::size_t d = 0; d < rank; ++d) {
+        plane.source += point[d] * at.stride[d];
+        plane.target += point[d] * at.copy_stride[d];
+      }
+      f(plane);
       more = false;
       for (std::size_t i = far; i-- > 0 && !more;) {
         const auto d = static_cast<std::size_t>(at.order[i]);
@@ -139,6 +163,73 @@ struct TileRun {
     }
   }
 
+  // ---- through slots
+
+  const std::int32_t* table(TensorId t) const { return reinterpret_cast<const std::int32_t*>(tensors[t]); }
+  std::int64_t group_of(const Slots& s) const {
+    std::int64_t g = 0;
+    for (const Slots::Part& part : s.group) g += variables[static_cast<std::size_t>(part.variable)] / part.size * part.stride;
+    return g;
+  }
+  std::array<std::int32_t, 4> slot_tile{};               // of the grid's loop through slots
+  // The element that place i of a list stands for.
+  std::int64_t element(const Through& t, std::int64_t i) const {
+    const Slots& s = kernel.slots[static_cast<std::size_t>(t.slots)];
+    if (t.key) return slot_tile[0];
+    const std::int64_t e = table(s.slot)[group_of(s) * s.most + i / s.unit] * s.unit + i % s.unit;
+    return t.extent ? e / t.size % t.extent : e / t.size;
+  }
+  // A box to scratch, zeros where nothing is listed; or back. The plain form, an element at a time.
+  void move(const Kernel::Place& at, bool back) {
+    const std::size_t rank = at.box.size();
+    const auto width = static_cast<std::int64_t>(bytes_of(at.dtype));
+    std::int64_t count = 1;
+    for (std::int64_t e : at.extent) count *= e;
+    for (std::int64_t n = 0; n < count; ++n) {
+      std::int64_t rest = n, near = 0, far = 0;
+      std::array<std::int64_t, most_dims> place{};
+      bool inside = true;
+      for (std::size_t d = rank; d-- > 0;) place[d] = at.box[d].low.at(variables.data()) + rest % at.extent[d], near += rest % at.extent[d] * at.copy_stride[d], rest /= at.extent[d];
+      for (std::size_t d = 0; d < rank; ++d) {
+        const Through& t = at.through[d];
+        const std::int64_t i = place[t.with < 0 ? d : static_cast<std::size_t>(t.with)];
+        const bool dead = t.slots >= 0 && !t.key && kernel.slots[static_cast<std::size_t>(t.slots)].tile >= 0 && !slot_tile[3];
+        inside = inside && (t.with >= 0 || (i >= 0 && i < at.box[d].high.at(variables.data()))) && (t.slots >= 0 || i < at.dims[d]) && (back || !dead);
+        if (inside) far += (t.slots < 0 ? i : element(t, i)) * at.far_stride[d];
+      }
+      std::byte* const here = scratch + at.offset + near * width;
+      if (back && inside) std::memcpy(tensors[at.tensor] + far * width, here, static_cast<std::size_t>(width));
+      else if (!back && inside) std::memcpy(here, tensors[at.tensor] + far * width, static_cast<std::size_t>(width));
+      else if (!back) std::memset(here, 0, static_cast<std::size_t>(width));
+    }
+  }
+  std::int64_t extent_of(const Kernel::Loop& loop) const {
+    if (loop.slots < 0) return loop.extent;
+    const Slots& s = kernel.slots[static_cast<std::size_t>(loop.slots)];
+    return table(s.count)[group_of(s)] * s.unit;
+  }
+
+  // Rows whose taps leave the tensor read a copy, the others are computed in place.
+  void contract(const Kernel::Contract& c, std::size_t edge = 0) {
+    const ContractLeaf& l = c.leaf;
+    if (edge == l.edges.size()) return contract(c, l.edges.empty() ? copy_padded(l.a) : nullptr);
+    const Edge& e = l.edges[edge];
+    const auto row = static_cast<std::size_t>(e.row);
+    const std::int64_t begin = low[row], end = high[row];
+    const std::int64_t inside = std::clamp(ceil_div_i64(-e.first, e.step), begin, end);
+    const std::int64_t behind = std::clamp(floor_div_i64(e.extent - 1 - e.last, e.step) + 1, inside, end);
+    for (const auto& [from, to] : {std::pair(begin, inside), {behind, end}}) {
+      low[row] = from, high[row] = to;
+      if (from < to) contract(c, copy_padded(l.a, l.edges));
+    }
+    low[row] = inside, high[row] = behind;
+    if (inside < behind) contract(c, edge + 1);
+    low[row] = begin, high[row] = end;
+  }
+  void contract(const Kernel::Contract& c, const std::byte* copy) {
+    run_contract(leaf, c.leaf, views, copy, low.data(), high.data(), leaf_scratch, c.leaf.kept < 0 ? nullptr : scratch + c.leaf.kept, fresh);
+  }
+
   // A fault ends nothing here: all that is computed stays in its place, and a statement that stands earlier may have one too.
   void steps(const std::vector<Kernel::Step>& list) {
     for (const Kernel::Step& s : list) {
@@ -146,8 +237,8 @@ struct TileRun {
         low[a] = std::max<std::int64_t>(s.axes[a].span.from(variables.data()), 0);
         high[a] = std::max(low[a], std::min(s.axes[a].span.high.at(variables.data()), s.axes[a].extent));
       }
-      if (const auto* c = std::get_if<Kernel::Contract>(&s.op))
-        run_contract(leaf, c->leaf, views, copy_padded(c->leaf.a), low.data(), high.data(), leaf_scratch, c->leaf.kept < 0 ? nullptr : scratch + c->leaf.kept, fresh);
+      if (const auto* c = std::get_if<Kernel::Contract>(&s.op)) contract(*c);
+      else if (const auto* m = std::get_if<Kernel::Moved>(&s.op)) move(kernel.places[static_cast<std::size_t>(m->buffer)], m->back);
       else if (const auto* f = std::get_if<Kernel::Fold>(&s.op)) run_fold(leaf, f->leaf, views, low.data(), high.data(), leaf_scratch);
       else if (const auto* w = std::get_if<Kernel::Window>(&s.op)) 
         run_window(leaf, w->leaf, views, copy_padded(w->leaf.a), low.data(), high.data(), leaf_scratch);
@@ -171,9 +262,10 @@ struct TileRun {
   void stream(const Kernel::Stream& s) {
     fresh = true;
     if (s.mask >= 0) return masked_stream(s);
-    for (std::int64_t at = 0; at < s.loop.extent; at += s.loop.size) {
-      stand(s, at, std::min(at + s.loop.size, s.loop.extent));
-      if (s.turns.live(variables.data(), &numbers)) turn(s, at, std::min(at + s.loop.size, s.loop.extent));
+    const std::int64_t extent = extent_of(s.loop);
+    for (std::int64_t at = 0; at < extent; at += s.loop.size) {
+      stand(s, at, std::min(at + s.loop.size, extent));
+      if (s.turns.live(variables.data(), &numbers)) turn(s, at, std::min(at + s.loop.size, extent));
     }
     fresh = true;
   }
@@ -253,8 +345,15 @@ const LaneProgram::Fault* run_tile(const k::Kernels& leaf, const Kernel& kernel,
   TW_ASSERT(kernel.grid.size() <= most_axes);
   for (std::size_t i = kernel.grid.size(); i-- > 0;) {
     const Kernel::Loop& g = kernel.grid[i];
-    const std::int64_t count = ceil_div_i64(g.extent, g.size), at = tile % count * g.size;
+    const Slots* const s = g.slots < 0 ? nullptr : &kernel.slots[static_cast<std::size_t>(g.slots)];
+    const std::int64_t count = s ? s->tiles : ceil_div_i64(g.extent, g.size), number = tile % count, at = number * g.size;
     tile /= count;
+    if (s) {
+      std::copy_n(run.table(s->tile) + 4 * number, 4, run.slot_tile.begin());
+      if (run.slot_tile[1] >= run.slot_tile[2]) return nullptr;
+      run.variables[2 * i] = run.slot_tile[1], run.variables[2 * i + 1] = run.slot_tile[2];
+      continue;
+    }
     run.variables[2 * i] = at;
     run.variables[2 * i + 1] = std::min(at + g.size, g.extent);
   }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "law/excerpt.h"
+#include "loop/through.h"
 #include "plan/choose.h"
 #include "target/cuda/kernel_cache.h"
 
@@ -41,6 +42,49 @@ bool empty(const Region& r) {
 // Whether a planner has already said how blocks and threads share the work.
 bool has_blocks(const Schedule& s) { return !s.leaves.empty() || !s.values.empty(); }
 
+Or<Tables> tables_of(const Plan& plan, const Nest& nest, const Schedule& s) {
+  const Slots& l = nest.slots[0];
+  auto made = detection(*plan.program, l, s.steps[static_cast<std::size_t>(l.step)].size, plan.layouts[static_cast<std::size_t>(l.of.source)]);
+  if (!made) return Refused{made.reason()};
+  Tables out;
+  out.source = l.of.source;
+  const auto bytes = [&](TensorId t) {
+    std::int64_t n = t < 0 ? 0 : 4;
+    for (std::size_t d = 0; t >= 0 && d < nest.program->tensor(t).dims.size(); ++d) n = checked_mul(n, nest.program->tensor(t).dims[d].constant());
+    return n;
+  };
+  out.bytes = {bytes(l.slot), bytes(l.count), bytes(l.tile), made->marks, made->parts};
+  out.kernels = std::move((*made).kernels);
+  return out;
+}
+
+// Why a schedule of a region cannot be printed goes to `why`.
+bool print(const Plan& plan, const PlannedKernel& kernel, const Schedule& s, BuiltKernel& out) {
+  const Program& p = *plan.program;
+  const auto refused = [&](const std::string& why) {
+    if (out.why.empty()) out.why = why;
+    return false;
+  };
+  const auto expanded = expand_through(p, *kernel.region, s, kernel.name);
+  if (!expanded) return refused(expanded.reason());
+  const Nest nest = specialise(p, *expanded);
+  auto source = source_of(program_of(p, nest), region_of(*kernel.region, nest), schedule_of(s, nest), nest, plan.layouts);
+  if (!source) return refused(source.reason());
+  out.tables.reset();
+  if (!nest.slots.empty()) {
+    auto tables = tables_of(plan, nest, s);
+    if (!tables) return refused(tables.reason());
+    out.tables = std::make_shared<const Tables>(std::move(*tables));
+    const Slots& l = nest.slots[0];
+    const auto behind = static_cast<TensorId>(p.tensors.size());
+    for (TensorId& t : (*source).arguments)
+      t = t == l.slot ? behind + Tables::slot : t == l.count ? behind + Tables::count : t == l.tile ? behind + Tables::tile : t;
+  }
+  out.source = std::move(*source);
+  out.schedule = s;
+  return true;
+}
+
 struct Builder {
   const Plan& plan;
   const std::string& arch;
@@ -49,49 +93,18 @@ struct Builder {
   std::atomic<std::size_t> cached{0};
   std::atomic<bool> not_kept{false};
 
-  const Program& p() const { return *plan.program; }
-
-  // Why a schedule of a region cannot be printed goes to `why`.
-  bool print(const PlannedKernel& kernel, const Schedule& s, BuiltKernel& out) const {
-    const Nest nest = specialise(p(), expand(p(), *kernel.region, s, kernel.name));
-    auto source = source_of(program_of(p(), nest), region_of(*kernel.region, nest), s, nest, plan.layouts);
-    if (!source) {
-      if (out.why.empty()) out.why = source.reason();
-      return false;
-    }
-    out.source = std::move(*source);
-    out.schedule = s;
-    return true;
-  }
-
-  bool printed(const PlannedKernel& kernel, BuiltKernel& out) const {
-    const Region& r = *kernel.region;
-    if (has_blocks(kernel.schedule) && print(kernel, kernel.schedule, out)) {
-      out.predicted = kernel.cost.seconds;
-      return true;
-    }
-    const auto choices = block_choices(p(), r, plan.machine, plan.layouts);
-    for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
-      if (print(kernel, choices[i].schedule, out)) {
-        out.predicted = choices[i].seconds;
-        return true;
-      }
-    Schedule whole; // one block
-    whole.threads = 256;
-    return print(kernel, whole, out);
-  }
-
   BuiltKernel made(const PlannedKernel& kernel) {
     BuiltKernel out;
     out.schedule = kernel.schedule;
-    if (empty(*kernel.region)) {
-      out.why = "an axis has no points";
-      return out;
-    }
     // A mistake of the planner or the printer costs the GPU one kernel, not the model: the CPU runs it, and `why`
     // tells.
     try {
-      if (printed(kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel, out.source));
+      if (print_kernel(plan, kernel, out)) out.code = std::make_shared<const Compiled>(code_of(kernel.name, out.source.name, out.source.text));
+      if (out.code && out.tables) {
+        Tables tables = *out.tables;
+        for (const Ahead& a : tables.kernels) tables.code.push_back(std::make_shared<const Compiled>(code_of(kernel.name, a.name, a.text)));
+        out.tables = std::make_shared<const Tables>(std::move(tables));
+      }
     } catch (const Error& e) {
       if (e.code != Code::internal) throw;
       out.why = e.message;
@@ -99,21 +112,47 @@ struct Builder {
     return out;
   }
 
-  Compiled code_of(const PlannedKernel& kernel, const Source& source) {
-    const std::string text = std::string(primitives()) + source.text, key = cache_key(text, arch, compiler);
+  Compiled code_of(const std::string& kernel, const std::string& entry, const std::string& printed) {
+    const std::string text = std::string(primitives()) + printed, key = cache_key(text, arch, compiler);
     if (auto known = read_cached(o.cache, key)) {
       ++cached;
       return std::move(*known);
     }
     if (!o.compile)
-      throw Error(Code::device, kernel.name, "the kernel is not in the cache, and TILEWRIGHT_JIT=off forbids compiling",
+      throw Error(Code::device, kernel, "the kernel is not in the cache, and TILEWRIGHT_JIT=off forbids compiling",
                   "run once without it, or set TILEWRIGHT_CACHE_DIR");
-    Compiled k = compile(text, source.name, arch); // without a compiler: Error(device)
+    Compiled k = compile(text, entry, arch); // without a compiler: Error(device)
     k.log.clear();
     if (!o.cache.empty() && !write_cached(o.cache, key, k)) not_kept = true;
     return k;
   }
 };
+
+// What makes views of operands different that lie in equal regions.
+std::string views_text(const Program& p, const Schedule& s) {
+  std::string text;
+  for (const OperandAt& o : s.operands) {
+    text += fmt::format(" through {} {} {} ", o.source == o.tensor ? "itself" : name_of(p.tensor(o.source).dtype), o.lengths, o.dims.size());
+    for (std::size_t i = 0; i < o.dims.size(); ++i) text += fmt::format("{}x{} ", o.dims[i], o.unit[i]);
+    for (std::size_t d : o.packed) text += fmt::format("packed {} ", d);
+  }
+  return text;
+}
+
+// Equal tables of one source are made once.
+void share_tables(Built& built) {
+  const auto equal = [](const Tables& a, const Tables& b) {
+    return a.source == b.source && a.bytes == b.bytes && a.kernels.size() == b.kernels.size() &&
+           std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), [](const Ahead& x, const Ahead& y) { return x.text == y.text; });
+  };
+  std::vector<std::shared_ptr<const Tables>> known;
+  for (BuiltKernel& k : built.kernels) {
+    if (!k.tables) continue;
+    const auto at = std::find_if(known.begin(), known.end(), [&](const auto& t) { return equal(*t, *k.tables); });
+    if (at == known.end()) known.push_back(k.tables);
+    else k.tables = *at;
+  }
+}
 
 // Runs work(0..n-1) on so many threads; the first failure is thrown after all have ended.
 template <class F> void side_by_side(std::size_t n, int threads, F&& work) {
@@ -140,6 +179,59 @@ template <class F> void side_by_side(std::size_t n, int threads, F&& work) {
 
 } // namespace
 
+bool print_kernel(const Plan& plan, const PlannedKernel& kernel, BuiltKernel& out) {
+  const Region& r = *kernel.region;
+  if (empty(r)) {
+    out.why = "an axis has no points";
+    return false;
+  }
+  if (has_blocks(kernel.schedule) && print(plan, kernel, kernel.schedule, out)) {
+    out.predicted = kernel.cost.seconds;
+    return true;
+  }
+  const auto choices = block_choices(*plan.program, r, plan.machine, plan.layouts);
+  for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
+    if (print(plan, kernel, choices[i].schedule, out)) {
+      out.predicted = choices[i].seconds;
+      return true;
+    }
+  Schedule whole; // one block
+  whole.threads = 256;
+  return print(plan, kernel, whole, out);
+}
+
+Plan printable(const Plan& plan) {
+  const auto can = [&](const PlannedKernel& k) {
+    try {
+      BuiltKernel out;
+      return print_kernel(plan, k, out);
+    } catch (const Error& e) {
+      if (e.code != Code::internal) throw;
+      return false;
+    }
+  };
+  const Grouping parts = fold_maps(*plan.program);
+  Grouping wanted;
+  bool all = true;
+  for (const PlannedKernel& k : plan.kernels) {
+    if (!k.region) continue;
+    if (k.groups < 2 || can(k)) {
+      wanted.groups.push_back(k.region->statements);
+      continue;
+    }
+    all = false;
+    for (const auto& part : parts.groups)
+      if (!part.empty() && k.region->position(part[0]) >= 0) wanted.groups.push_back(part);
+  }
+  if (all) return plan;
+  wanted.refusals.resize(wanted.groups.size());
+  Plan out = plan_groups(plan.program, plan.machine, plan.options, wanted);
+  for (PlannedKernel& k : out.kernels) // what is as it was keeps all that was said of it
+    for (const PlannedKernel& was : plan.kernels)
+      if (k.region && was.region && was.groups > 1 && k.region->statements == was.region->statements) k = was;
+  return out;
+}
+
 Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
   const auto begin = std::chrono::steady_clock::now();
   const Program& p = *plan.program;
@@ -153,7 +245,7 @@ Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
       out.kernels[k].why = "an opaque node";
       continue;
     }
-    const auto [at, fresh] = first.emplace(text(*kernel.region, kernel.schedule) + signature(p, *kernel.region, &plan.layouts), k);
+    const auto [at, fresh] = first.emplace(text(*kernel.region, kernel.schedule) + views_text(p, kernel.schedule) + signature(p, *kernel.region, &plan.layouts), k);
     same[k] = at->second;
     if (fresh) distinct.push_back(k);
   }
@@ -166,11 +258,18 @@ Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
     const auto old = tensors_of(p, from), own = tensors_of(p, to);
     out.kernels[k] = out.kernels[same[k]];
     out.kernels[k].source.text.clear();
-    for (TensorId& t : out.kernels[k].source.arguments) t = moved(t, old, own);
+    if (out.kernels[k].tables) {
+      Tables tables = *out.kernels[k].tables;
+      tables.source = plan.kernels[k].schedule.operands[0].source;
+      out.kernels[k].tables = std::make_shared<const Tables>(std::move(tables));
+    }
+    for (TensorId& t : out.kernels[k].source.arguments)
+      if (t < static_cast<TensorId>(p.tensors.size())) t = moved(t, old, own);
     for (ValueAt& v : out.kernels[k].schedule.values) v.tensor = moved(v.tensor, old, own);
     for (LeafAt& l : out.kernels[k].schedule.leaves)
       l.statement = to.statements[static_cast<std::size_t>(from.position(l.statement))];
   }
+  share_tables(out);
   out.distinct = distinct.size();
   out.cached = builder.cached;
   if (builder.not_kept) out.warning = fmt::format("compiled kernels cannot be kept in {}", o.cache);

@@ -2,11 +2,11 @@
 //
 //   load X[y0-1:y1+1, c0:c1] -> scratch      each thread copies every threads-th piece of the box; pieces outside of the tensor are zeros
 #pragma once
-#include "target/cuda/kernel_text_inl.h"
+#include "target/cuda/slots_inl.h"
 
 namespace tilewright::cuda {
 
-struct Copies : KernelText {
+struct Copies : SlotText {
   bool copies_pending = false;           // outside of a ring
 
   // Elements along the innermost dim that one copy of 16, 8 or 4 bytes takes; else 1.
@@ -14,10 +14,13 @@ struct Copies : KernelText {
     const DimOrder& outer = layouts[static_cast<std::size_t>(b.tensor)];
     if (outer.empty() || b.at->order.back() != outer.back()) return 1;
     const auto d = static_cast<std::size_t>(outer.back());
+    const Through* const list = through_of(b, d);
+    if (list && (list->key || list->size != 1 || slots(list->slots).unit == 1)) return 1;
     if (b.box[d].step != 1 || b.outside.value_or(0) != 0 || b.box[d].floor > 0 || b.box[d].ceiling < dim(b.tensor, d)) return 1;
     for (std::int64_t bytes : {16, 8, 4}) {
       const std::int64_t v = bytes / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
       if (v < 1) break;
+      if (list && slots(list->slots).unit % v) continue;
       if (b.extent[d] % v == 0 && dim(b.tensor, d) % v == 0 && b.at->pad % v == 0 && multiple_of(s, b.box[d].low, v)) return v;
     }
     return 1;
@@ -26,11 +29,12 @@ struct Copies : KernelText {
   // The condition under which a place of the box is an element of it; empty where that is certain.
   std::string in_box(const Buffer& b, std::size_t d) const {
     const Span& span = b.box[d];
+    if (const Through* list = through_of(b, d); list && !list->key && list->with < 0) return fmt::format("i{} < {}", d, affine(span.high));
     std::string all;
     auto need = [&](const std::string& condition) { all += (all.empty() ? "" : " && ") + condition; };
     if (span.step != 1 || !always_inside(span, dim(b.tensor, d))) {
       need(fmt::format("unsigned(i{}) < {}u", d, dim(b.tensor, d)));
-      if (span.step != 1 || ragged(r, s, span)) need(fmt::format("i{} < {}", d, affine(span.high)));
+      if (span.step != 1 || ragged(r, s, span) || listed(span)) need(fmt::format("i{} < {}", d, affine(span.high)));
     }
     if (span.ceiling < dim(b.tensor, d)) need(fmt::format("i{} < {}", d, span.ceiling));
     if (span.floor > 0) need(fmt::format("i{} >= {}", d, span.floor));
@@ -47,12 +51,12 @@ struct Copies : KernelText {
     Rows n;
     n.width = copy_width(b);
     n.items = 1;
-    for (std::int64_t e : b.extent) n.items *= e;
+    for (std::size_t d = 0; d < b.extent.size(); ++d) n.items *= brought(b, d);
     n.items /= n.width;
     if (b.extent.empty() || n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || b.outside.value_or(0) != 0) return n;
     n.inner = n.items;
     for (std::size_t i = 0; i + 1 < b.at->order.size() && n.outer == SIZE_MAX; ++i)
-      if (const auto d = static_cast<std::size_t>(b.at->order[i]); b.extent[d] > 1) n.outer = d, n.count = b.extent[d], n.inner = n.items / n.count;
+      if (const auto d = static_cast<std::size_t>(b.at->order[i]); brought(b, d) > 1) n.outer = d, n.count = brought(b, d), n.inner = n.items / n.count;
     if (n.inner > s.threads) return n;
     n.at_once = n.outer == SIZE_MAX ? 1 : s.threads / n.inner;
     n.passes = ceil_div_i64(n.count, n.at_once);
@@ -77,6 +81,7 @@ struct Copies : KernelText {
   void load(const Buffer& b) {
     if (!in_scratch(b)) return;
     if (prepared.count(b.tensor)) return load_rows(b);
+    if (!b.through.empty()) return load_pieces(b);
     if (rows_of(b).at_once > 0) {
       line("{");
       ++depth;
@@ -94,7 +99,7 @@ struct Copies : KernelText {
     const Rows n = rows_of(b);
     const auto stride = strides_of(b.tensor);
     const std::int64_t rounds = ceil_div_i64(n.items, s.threads);
-    line(rounds <= 16 ? "#pragma unroll" : n.width > 1 ? "#pragma unroll 4" : "#pragma unroll 16");
+    line(!b.through.empty() ? "#pragma unroll 4" : rounds <= 16 ? "#pragma unroll" : n.width > 1 ? "#pragma unroll 4" : "#pragma unroll 16");
     line(fmt::format("for (int round = 0; round < {}; ++round) {{  // load {}", rounds, p.tensor(b.tensor).name));
     ++depth;
     line(fmt::format("unsigned rest = threadIdx.x + round * {};", s.threads));
@@ -104,9 +109,16 @@ struct Copies : KernelText {
     for (std::size_t i = b.at->order.size(); i-- > 0;) {
       const auto d = static_cast<std::size_t>(b.at->order[i]);
       name_place(b, d, n.width, -1);
-      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d])), from.push_back(fmt::format("i{} * {}", d, stride[d]));
-      if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d)));
+      std::string condition = in_box(b, d);
+      const Through* const list = through_of(b, d);
+      const std::size_t lead = list && list->with >= 0 ? static_cast<std::size_t>(list->with) : d;
+      const std::string there = lead == d ? condition : in_box(b, lead);
+      if (list && !list->key && !there.empty()) from.push_back(fmt::format("({} ? {} * {} : 0)", there, looked_up(*list, fmt::format("i{}", lead)), stride[d]));
+      else from.push_back(list ? fmt::format("{} * {}", looked_up(*list, fmt::format("i{}", d)), stride[d]) : fmt::format("i{} * {}", d, stride[d]));
+      if (!condition.empty()) inside.push_back(std::move(condition));
     }
+    if (std::string condition = alive(b); !condition.empty()) inside.push_back(std::move(condition));
     if (to.empty()) to = from = {"0"};
     copy(b, n.width, b.at->swizzled ? swizzled_place(b, n.width) : sum(to), sum(from), sum(inside, " && "));
     for (int k = 0; k < 2; ++k) --depth, line("}");
@@ -114,20 +126,21 @@ struct Copies : KernelText {
   }
   // Names the place of `rest` along a dim, in the box and in the tensor (there without the terms of `loop`), and takes it off.
   void name_place(const Buffer& b, std::size_t d, std::int64_t width, int loop) {
-    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = b.extent[d] / scale;
+    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = brought(b, d) / scale;
     line(fmt::format("const int o{} = int(rest % {}){}; rest /= {};", d, extent, scale == 1 ? "" : fmt::format(" * {}", scale), extent));
     line(fmt::format("const int i{} = {} + o{}{};", d, affine(without(b.box[d].low, loop)), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
   }
 
   // ---- rows: a thread's place is computed once, before the loop that streams them
 
-  struct Prepared { int loop = -1; std::int64_t forward = 0, row_forward = 0; bool conditional = false; };
+  struct Prepared { int loop = -1; std::int64_t forward = 0, row_forward = 0; bool conditional = false, listed = false; };
   std::map<TensorId, Prepared> prepared{};
 
   // Where an iteration moves all pieces by the same distance, and only rows may then leave the tensor.
   bool prepare(const Buffer& b, int loop) {
     const Rows n = rows_of(b);
     if (n.at_once == 0) return false;
+    if (listed_dim(b) != SIZE_MAX) return prepare_listed(b, loop);
     const auto stride = strides_of(b.tensor);
     Prepared ready{loop, 0, 0, false};
     for (std::size_t d = 0; d < b.box.size(); ++d)
@@ -140,7 +153,7 @@ struct Copies : KernelText {
           if (d == n.outer) ready.row_forward = c;
         }
     const std::string name = tensor(b.tensor);
-    line(fmt::format("int from_{0}, to_{0}, row_{0} = 0;  // of this thread's pieces of {1}", name, p.tensor(b.tensor).name));
+    line(fmt::format("{2} to_{0}, row_{0} = 0;  // of this thread's pieces of {1}", name, p.tensor(b.tensor).name, b.through.empty() ? "int from_" + name + "," : "i64 from_" + name + "; int"));
     line(fmt::format("bool in_{} = true;", name));
     line("{");
     ++depth;
@@ -155,7 +168,8 @@ struct Copies : KernelText {
         name_place(b, d, n.width, loop);
         if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
       }
-      to.push_back(fmt::format("o{} * {}", d, where.at(b.tensor).stride[d])), from.push_back(fmt::format("i{} * {}", d, stride[d]));
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d)));
+      from.push_back(through_of(b, d) ? fmt::format("{} * {}", looked_up(b.through[d], ""), stride[d]) : fmt::format("i{} * {}", d, stride[d]));
     }
     line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, sum(from), b.at->swizzled ? swizzled_place(b, n.width) : sum(to)));
     if (!inside.empty()) line(fmt::format("in_{} = {};", name, sum(inside, " && ")));
@@ -167,6 +181,7 @@ struct Copies : KernelText {
   }
   void load_rows(const Buffer& b) {
     const Prepared& ready = prepared.at(b.tensor);
+    if (ready.listed) return load_listed(b, ready);
     const Rows n = rows_of(b);
     const std::string name = tensor(b.tensor);
     const std::int64_t bytes = n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
@@ -180,7 +195,7 @@ struct Copies : KernelText {
     std::int64_t to_step = 0, from_step = 0;
     if (n.outer != SIZE_MAX) {
       const Span& span = b.box[n.outer];
-      to_step = n.at_once * where.at(b.tensor).stride[n.outer], from_step = n.at_once * span.step * strides_of(b.tensor)[n.outer];
+      to_step = n.at_once * stride_to(b, n.outer), from_step = n.at_once * span.step * strides_of(b.tensor)[n.outer];
       if (std::string condition = in_box(b, n.outer); !condition.empty()) {
         line(fmt::format("const int i{} = row_{} + pass * {}{};", n.outer, name, n.at_once * span.step,
                          ready.row_forward ? fmt::format(" + {} * {}", variable(2 * ready.loop), ready.row_forward) : ""));
@@ -197,18 +212,98 @@ struct Copies : KernelText {
     copies_pending = true;
   }
 
+  // ---- rows that a list names: a thread holds the elements that its next rows stand for, so that no copy waits for the list
+
+  bool prepare_listed(const Buffer& b, int loop) {
+    const Rows n = rows_of(b);
+    const std::size_t outer = listed_dim(b);
+    if (loop < 0 || n.outer != outer) return false;
+    const auto stride = strides_of(b.tensor);
+    const std::string name = tensor(b.tensor);
+    Prepared ready{loop, 0, 0, false, true};
+    for (std::size_t d = 0; d < b.box.size(); ++d)
+      for (const auto& [v, c] : b.box[d].low.terms) {
+        if (v / 2 != loop || d == outer) continue;
+        if (v % 2 || !in_box(b, d).empty()) return false;
+        ready.forward += c * stride[d];
+      }
+    line(fmt::format("i64 from_{0}; int to_{0}, row_{0}, next_{0}[{1}];  // of this thread's pieces of {2}", name, n.passes, p.tensor(b.tensor).name));
+    line(fmt::format("bool in_{} = true;", name));
+    line("{");
+    ++depth;
+    line(fmt::format("unsigned rest = threadIdx.x % {};", n.inner));
+    std::vector<std::string> from, to, inside;
+    for (std::size_t i = b.at->order.size(); i-- > 0;) {
+      const auto d = static_cast<std::size_t>(b.at->order[i]);
+      if (d == outer) {
+        line(fmt::format("const int o{} = threadIdx.x / {};", d, n.inner));
+        line(fmt::format("row_{} = {} + o{};", name, affine(without(b.box[d].low, loop)), d));
+      } else {
+        name_place(b, d, n.width, loop);
+        if (std::string condition = in_box(b, d); !condition.empty()) inside.push_back(std::move(condition));
+        if (through_of(b, d) && b.through[d].with >= 0) continue;
+        from.push_back(through_of(b, d) ? fmt::format("{} * {}", looked_up(b.through[d], ""), stride[d]) : fmt::format("i{} * {}", d, stride[d]));
+      }
+      to.push_back(fmt::format("o{} * {}", d, stride_to(b, d)));
+    }
+    if (std::string condition = alive(b); !condition.empty()) inside.push_back(std::move(condition));
+    line(fmt::format("from_{0} = {1}, to_{0} = {2};", name, from.empty() ? "0" : sum(from), b.at->swizzled ? swizzled_place(b, n.width) : sum(to)));
+    if (!inside.empty()) line(fmt::format("in_{} = {};", name, sum(inside, " && ")));
+    ready.conditional = !inside.empty();
+    const Slots& l = slots(b.through[outer].slots);
+    const std::string end = l.count >= 0 ? fmt::format("count_{}", b.through[outer].slots) : affine(b.box[outer].high);
+    line("#pragma unroll");
+    line(fmt::format("for (int pass = 0; pass < {}; ++pass) {{", n.passes));
+    line(fmt::format("  const int i = row_{} + pass * {};", name, n.at_once));
+    line(fmt::format("  next_{}[pass] = i < {} ? place_{}(i) : 0;", name, end, b.through[outer].slots));
+    line("}");
+    --depth;
+    line("}");
+    prepared[b.tensor] = ready;
+    return true;
+  }
+  void load_listed(const Buffer& b, const Prepared& ready) {
+    const Rows n = rows_of(b);
+    const std::size_t outer = listed_dim(b);
+    const Through& list = b.through[outer];
+    const bool moves = slots(list.slots).count >= 0;
+    const std::string name = tensor(b.tensor), end = moves ? fmt::format("count_{}", list.slots) : affine(b.box[outer].high);
+    const std::int64_t bytes = n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
+    if (n.inner * n.at_once < s.threads) line(fmt::format("if (threadIdx.x < {})", n.inner * n.at_once));
+    line("#pragma unroll");
+    line(fmt::format("for (int pass = 0; pass < {}; ++pass) {{  // load {}", n.passes, p.tensor(b.tensor).name));
+    ++depth;
+    if (n.at_once * n.passes > n.count) line(fmt::format("if (threadIdx.x / {} + pass * {} >= {}) break;", n.inner, n.at_once, n.count));
+    line(fmt::format("const int i = row_{} + pass * {}{};", name, n.at_once, moves ? " + " + variable(2 * ready.loop) : ""));
+    line(fmt::format("const bool inside = i < {}{};", end, ready.conditional ? " && in_" + name : ""));
+    std::string row;
+    for (std::size_t d = 0; d < b.through.size(); ++d)
+      if (through_of(b, d) && !b.through[d].key) row += fmt::format(" + {} * {}", of_element(b.through[d], fmt::format("next_{}[pass]", name)), strides_of(b.tensor)[d]);
+    line(fmt::format("const i64 from = from_{}{}{};", name, row,
+                     ready.forward ? fmt::format(" + i64({}) * {}", variable(2 * ready.loop), ready.forward) : ""));
+    line(fmt::format("copy_async<{0}>({1} + to_{2} + pass * {3}, {4} + (inside ? from : 0), inside ? {0} : 0);", bytes, where.at(b.tensor).pointer, name,
+                     n.at_once * stride_to(b, outer), global(b.tensor)));
+    if (moves) {
+      const std::int64_t size = s.steps[static_cast<std::size_t>(ready.loop)].size;
+      line(fmt::format("next_{}[pass] = i + {} < {} ? place_{}(i + {}) : 0;", name, size, end, list.slots, size));
+    }
+    --depth;
+    line("}");
+    copies_pending = true;
+  }
+
   // Where a piece of 16 bytes goes in a swizzled buffer.
   std::string swizzled_place(const Buffer& b, std::int64_t v) {
     const std::int64_t row = swizzled_row(b);
     if (v * 8 != row) why = p.tensor(b.tensor).name + " is not aligned to the pieces of swizzled rows";
     std::string flat;
-    std::int64_t rows = 1;
+    std::int64_t elements = 1;
+    scratch_strides(b, &elements);
     for (std::size_t i = b.at->order.size() - 1; i-- > 0;) {
       const auto d = static_cast<std::size_t>(b.at->order[i]);
-      flat += fmt::format("{}o{} * {}", flat.empty() ? "" : " + ", d, rows);
-      rows *= b.extent[d];
+      flat += fmt::format("{}o{} * {}", flat.empty() ? "" : " + ", d, stride_to(b, d) / row);
     }
-    return fmt::format("swizzled<{}, {}>({}, o{})", row, rows, flat, b.at->order.back());
+    return fmt::format("swizzled<{}, {}>({}, o{})", row, elements / row, flat, b.at->order.back());
   }
 
   void copy(const Buffer& b, std::int64_t v, const std::string& to, const std::string& from, const std::string& inside) {
@@ -252,9 +347,9 @@ struct Copies : KernelText {
   // Issues an iteration's copies into a stage, if there is such an iteration.
   void issue(const For& f, const std::vector<BufferId>& list, const std::string& low, const std::string& stage) {
     const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1), ahead = "ahead_" + variable_name(f);
-    line(fmt::format("if (const int {} = {}; {} < {}) {{", ahead, low, ahead, f.extent));
+    line(fmt::format("if (const int {} = {}; {} < {}) {{", ahead, low, ahead, end_of(f)));
     ++depth;
-    line(fmt::format("const int {0} = {1}, {2} = min({0} + {3}, {4});", lo, ahead, hi, f.size, f.extent));
+    line(fmt::format("const int {0} = {1}, {2} = min({0} + {3}, {4});", lo, ahead, hi, f.size, end_of(f)));
     at_stage(list, stage);
     for (BufferId id : list) load(buffer(id));
     --depth;

@@ -61,7 +61,9 @@ struct GpuStep {
 struct Loaded {
   Launch launch;
   std::vector<TensorId> arguments;
-  bool faults = false;
+  bool faults = false, own_faults = false; // the kernel or those ahead of it have a word; the kernel itself
+  std::shared_ptr<const Tables> tables;  // that it reads
+  std::vector<Launch> ahead;             // of the kernels that make them; none: an earlier one has
 };
 
 // The graphs of one set of addresses, one a GPU step; none where it was met only once.
@@ -99,6 +101,7 @@ struct Executor::State {
   std::int64_t weight_bytes = 0;
   bool recording = false;
   Address faults = 0; // a word a kernel; 0: no kernel has faults
+  std::map<const Tables*, std::array<Address, Tables::all>> tables{};
 
   const Program& p() const { return *plan.program; }
   const Tensor& tensor(TensorId t) const { return p().tensor(t); }
@@ -113,10 +116,36 @@ struct Executor::State {
       if (k.code) {
         Function& f = functions[k.code.get()];
         if (!f) f = gpu.load(*k.code, k.source.name, k.source.scratch);
-        l = {{f, k.source.blocks, k.source.threads, k.source.scratch, k.source.waits && waits_work(gpu.arch()), k.source.maps}, k.source.arguments, k.source.faults};
+        l = {{f, k.source.blocks, k.source.threads, k.source.scratch, k.source.waits && waits_work(gpu.arch()), k.source.maps}, k.source.arguments, k.source.faults, k.source.faults, k.tables, {}};
+        if (k.tables) place_tables(*k.tables, l);
       }
       kernels.push_back(std::move(l));
     }
+  }
+
+  void place_tables(const Tables& t, Loaded& l) {
+    const auto [at, fresh] = tables.try_emplace(&t);
+    if (!fresh) return;
+    for (std::size_t i = 0; i < t.bytes.size(); ++i)
+      if (t.bytes[i] > 0) at->second[i] = gpu.allocate(static_cast<std::size_t>(t.bytes[i]));
+    for (std::size_t i = 0; i < t.kernels.size(); ++i) {
+      const Ahead& a = t.kernels[i];
+      l.ahead.push_back({gpu.load(*t.code[i], a.name, a.scratch), a.blocks, a.threads, a.scratch, waits_work(gpu.arch())});
+      l.faults = l.faults || std::count(a.arguments.begin(), a.arguments.end(), Ahead::Argument::fault) > 0;
+    }
+  }
+  Address address_of(const Tables& t, Ahead::Argument a, std::size_t k) const {
+    const auto& at = tables.at(&t);
+    switch (a) {
+      case Ahead::Argument::source: return base[static_cast<std::size_t>(t.source)];
+      case Ahead::Argument::slot: return at[Tables::slot];
+      case Ahead::Argument::count: return at[Tables::count];
+      case Ahead::Argument::tile: return at[Tables::tile];
+      case Ahead::Argument::marks: return at[Tables::marks];
+      case Ahead::Argument::parts: return at[Tables::parts];
+      case Ahead::Argument::fault: return faults + k * sizeof(unsigned);
+    }
+    return 0;
   }
 
   void cut_steps() {
@@ -180,8 +209,11 @@ struct Executor::State {
   // Weights that kernels on the GPU read, or that are results as they are.
   void upload_weights() {
     std::set<TensorId> wanted = p().results();
-    for (const Loaded& k : kernels) wanted.insert(k.arguments.begin(), k.arguments.end());
-    std::erase_if(wanted, [&](TensorId t) { return tensor(t).kind != Kind::weight; });
+    for (const Loaded& k : kernels) {
+      wanted.insert(k.arguments.begin(), k.arguments.end());
+      if (k.tables) wanted.insert(k.tables->source);
+    }
+    std::erase_if(wanted, [&](TensorId t) { return static_cast<std::size_t>(t) >= p().tensors.size() || tensor(t).kind != Kind::weight; });
     std::int64_t at = 0;
     std::map<TensorId, std::int64_t> offset;
     for (TensorId t : wanted) offset[t] = at, at += ceil_div_i64(bytes_of_tensor(tensor(t)), granule) * granule;
@@ -214,11 +246,21 @@ struct Executor::State {
 
   void launch_kernel(std::size_t k, bool early = true) {
     std::vector<Address> arguments;
-    for (TensorId t : kernels[k].arguments) arguments.push_back(base[static_cast<std::size_t>(t)]);
-    if (kernels[k].faults) arguments.push_back(faults + k * sizeof(unsigned));
+    for (TensorId t : kernels[k].arguments) {
+      const std::size_t part = static_cast<std::size_t>(t) - std::min(static_cast<std::size_t>(t), p().tensors.size());
+      arguments.push_back(static_cast<std::size_t>(t) < p().tensors.size() ? base[static_cast<std::size_t>(t)] : tables.at(kernels[k].tables.get())[part]);
+    }
+    if (kernels[k].own_faults) arguments.push_back(faults + k * sizeof(unsigned));
     Launch l = kernels[k].launch;
-    l.early = l.early && early;
+    l.early = l.early && (early || !kernels[k].ahead.empty());
     try {
+      for (std::size_t i = 0; i < kernels[k].ahead.size(); ++i) {
+        Launch a = kernels[k].ahead[i];
+        a.early = a.early && (early || i > 0);
+        std::vector<Address> given;
+        for (Ahead::Argument x : kernels[k].tables->kernels[i].arguments) given.push_back(address_of(*kernels[k].tables, x, k));
+        gpu.launch(a, given);
+      }
       gpu.launch(l, arguments);
       if (one_by_one() && !recording) gpu.synchronise();
     } catch (const Error& e) {

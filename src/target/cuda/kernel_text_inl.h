@@ -21,6 +21,11 @@ inline std::string c_name(const std::string& name) {
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "t_" + out : out;
 }
 
+// Whether a kernel makes a value itself, for others of its statements; it may leave the kernel too.
+inline bool made_here(const Region& r, const Program& p, TensorId t) {
+  return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return p.statement(id)->out == t; });
+}
+
 struct KernelText {
   const Program& p;
   const Region& r;
@@ -55,9 +60,17 @@ struct KernelText {
     if (a.offset != 0 || text.empty()) text += fmt::format("{}{}", text.empty() ? "" : " + ", a.offset);
     return text;
   }
+  // Whether a span ends where a list of slots does.
+  bool listed(const Span& span) const {
+    for (const Affine* a : {&span.low, &span.high})
+      for (const auto& term : a->terms)
+        for (const Slots& l : nest.slots)
+          if (term.first / 2 == l.step) return true;
+    return false;
+  }
   // Whether every place of a full tile is one of [0, extent), in every tile.
   bool always_inside(const Span& span, std::int64_t extent) const {
-    return range_of(r, s, span.low).first >= 0 && range_of(r, s, span.high).second <= extent && !ragged(r, s, span);
+    return !listed(span) && range_of(r, s, span.low).first >= 0 && range_of(r, s, span.high).second <= extent && !ragged(r, s, span);
   }
   const Buffer& buffer(BufferId b) const { return nest.buffers[static_cast<std::size_t>(b)]; }
   const Statement& statement(StatementId id) const { return *p.statement(id); }
@@ -67,24 +80,26 @@ struct KernelText {
   // ---- where tensors are
 
   std::int64_t swizzled_row(const Buffer& b) const { return 128 / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)); }
-  std::vector<std::int64_t> scratch_strides(const Buffer& b) const {
+  // Of a dim with gaps only each `step`-th place is there, next to the one before it, where that leaves whole strides: an element is
+  // found at (index - low) * stride all the same. `elements`: of all of it, or of a panel of swizzled rows.
+  std::vector<std::int64_t> scratch_strides(const Buffer& b, std::int64_t* elements = nullptr) const {
     std::vector<std::int64_t> stride(b.extent.size(), 0);
     std::int64_t n = 1;
-    if (b.at->swizzled) {                            // of rows of a panel; along a row within it
-      for (std::size_t i = b.at->order.size(); i-- > 0;) {
-        const auto d = static_cast<std::size_t>(b.at->order[i]);
-        stride[d] = n;
-        n = i + 1 == b.at->order.size() ? swizzled_row(b) : n * b.extent[d];
-      }
-      return stride;
-    }
     for (std::size_t i = b.at->order.size(); i-- > 0;) {
-      stride[static_cast<std::size_t>(b.at->order[i])] = n;
-      n *= b.extent[static_cast<std::size_t>(b.at->order[i])];
-      if (i + 1 == b.at->order.size()) n += b.at->pad;
+      const auto d = static_cast<std::size_t>(b.at->order[i]);
+      const bool inner = i + 1 == b.at->order.size(), packed = b.box[d].step > 1 && n % b.box[d].step == 0;
+      stride[d] = packed ? n / b.box[d].step : n;
+      if (b.at->swizzled) n = inner ? swizzled_row(b) : n * (packed ? brought(b, d) : b.extent[d]);     // along a row within its panel
+      else n = n * (packed ? brought(b, d) : b.extent[d]) + (inner ? b.at->pad : 0);
     }
+    for (std::size_t d = 0; d < b.through.size(); ++d)
+      if (b.through[d].with >= 0) stride[d] = 0;
+    if (elements) *elements = n;
     return stride;
   }
+  // How many places of a dim are brought, and how far from one another they lie in scratch.
+  std::int64_t brought(const Buffer& b, std::size_t d) const { return ceil_div_i64(b.extent[d], b.box[d].step); }
+  std::int64_t stride_to(const Buffer& b, std::size_t d) const { return where.at(b.tensor).stride[d] * b.box[d].step; }
 
   void place_buffers() {
     for (const Buffer& b : nest.buffers) {
@@ -96,11 +111,10 @@ struct KernelText {
         w.stride = dense_strides(dims, layouts[static_cast<std::size_t>(b.tensor)]);
       } else {
         w.pointer = "s_" + tensor(b.tensor);
-        w.stride = scratch_strides(b);
+        std::int64_t elements = 1;
+        w.stride = scratch_strides(b, &elements);
         for (const Span& span : b.box) w.low.push_back(affine(span.low));
-        w.filled = b.outside.has_value() && (!b.inner || *b.outside == 0);      // what is made here is 0 outside
-        const auto outermost = static_cast<std::size_t>(b.at->order.empty() ? 0 : b.at->order[0]);
-        std::int64_t elements = b.extent.empty() ? 1 : b.extent[outermost] * w.stride[outermost];
+        w.filled = b.outside.has_value() && (!made_here(r, p, b.tensor) || *b.outside == 0);      // what is made here is 0 outside
         if (b.at->swizzled) {
           const std::int64_t inner = b.extent[static_cast<std::size_t>(b.at->order.back())];
           if (b.at->order.size() < 2 || inner % swizzled_row(b)) why = p.tensor(b.tensor).name + " does not fill swizzled rows of 128 bytes";
@@ -125,7 +139,7 @@ struct KernelText {
   // The border of zeros around what is made whole: written once, nothing else is put there.
   void clear_borders() {
     for (const Buffer& b : nest.buffers) {
-      if (!b.inner || !in_scratch(b)) continue;
+      if (!made_here(r, p, b.tensor) || !in_scratch(b)) continue;
       std::string border;
       for (std::size_t d = 0; d < b.box.size(); ++d) {
         if (!b.box[d].low.terms.empty() || !b.box[d].high.terms.empty()) continue;

@@ -85,6 +85,7 @@ std::string ScalarSource::address(TensorId t, const std::vector<Index>& at) {
   for (std::size_t d = 0; d < at.size(); ++d) {
     if (w.stride[d] == 0 || (p_.tensor(t).dims[d] == Size(1) && w.low.empty())) continue;
     std::string i = index(at[d]);
+    if (d < w.through.size() && !w.through[d].empty()) i = fmt::format(fmt::runtime(w.through[d]), i);
     // What the data says is looked at before it is followed. Where the point may be one that is left out, nobody is told.
     if (has_elements(at[d])) i = fmt::format("in_dim({}, {}, {})", i, p_.tensor(t).dims[d].constant(), unsure_ > 0 ? "nullptr" : "fault");
     if (!w.low.empty() && w.low[d] != "0") i = fmt::format("({} - ({}))", i, w.low[d]);

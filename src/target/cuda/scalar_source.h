@@ -15,6 +15,7 @@ struct Where {
   std::vector<std::int64_t> stride;      // elements, one a dim
   std::vector<std::string> low;          // C expressions, one a dim; empty: the tensor itself, from index 0
   bool filled = false;                   // elements outside the tensor are there too, with the value that readers want
+  std::vector<std::string> through = {}; // one a dim that is looked up in a list: C with {} for the index, or empty; no entries: none is
 };
 
 std::string type_of(DType);              // how it is computed: "float"

@@ -128,7 +128,7 @@ struct NestText : FragmentLeaf {
       if (const Load* l = std::get_if<Load>(&n.op); l && in_scratch(buffer(l->buffer)) && !in_bulk(buffer(l->buffer))) prepare(buffer(l->buffer), f.step);
     if (f.stages > 1 && !piped) begin_ring(node, f);
     const bool overlaps = s.overlapped && piped && role == Role::computes, bounded = f.stages == 1 || piped;
-    const std::string first = bounded ? first_turn_of(f) : "0", more = bounded ? more_turns(f) : fmt::format("{} < {}", lo, f.extent);
+    const std::string first = bounded ? first_turn_of(f) : "0", more = bounded ? more_turns(f) : fmt::format("{} < {}", lo, end_of(f));
     if (bounded) bound_turns(f);
     if (first != "0") starts[f.step] = first;
     if (overlaps) begin_overlap(node.body);
@@ -136,7 +136,7 @@ struct NestText : FragmentLeaf {
       first_turn = true;
       line("{");
       ++depth;
-      line(fmt::format("const int {} = {}, {} = min({} + {}, {});", lo, first, hi, lo, f.size, f.extent));
+      line(fmt::format("const int {} = {}, {} = min({} + {}, {});", lo, first, hi, lo, f.size, end_of(f)));
       const auto around = held;
       turn(node, f, piped);
       held = around;
@@ -144,7 +144,7 @@ struct NestText : FragmentLeaf {
     }
     line(fmt::format("for (int {} = {}{}; {}; {} += {}) {{", lo, first, overlaps ? fmt::format(" + {}", f.size) : "", more, lo, f.size));
     ++depth;
-    line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
+    line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, end_of(f)));
     turns_of(node, f, piped);
     if (overlaps) end_overlap();
     if (piped && role == Role::computes) {
@@ -188,7 +188,7 @@ struct NestText : FragmentLeaf {
     line(uneven ? "unsigned block = round % 2 ? tile - behind + there - 1 - behind : tile;" : in_turn ? "unsigned block = tile;" : "unsigned block = blockIdx.x;");
     std::vector<std::string> at(grid.size());
     std::size_t rest = grid.size();
-    auto tiles = [&](std::size_t i) { return ceil_div_i64(grid[i]->extent, grid[i]->size); };
+    auto tiles = [&](std::size_t i) { return tiles_in(*grid[i]); };
     if (s.band > 1 && grid.size() > 1) {
       rest -= 2;
       const std::int64_t m = tiles(rest), n = tiles(rest + 1);
@@ -199,19 +199,22 @@ struct NestText : FragmentLeaf {
       const For& f = *grid[i];
       const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
       const std::string tile = i >= rest ? at[i] : fmt::format("block % {}", tiles(i));
-      line(fmt::format("const int {0} = int({1}) * {2}, {3} = min({0} + {2}, {4});", lo, tile, f.size, hi, f.extent));
+      if (f.slots >= 0) open_row(f.slots, tile, lo, hi, in_turn ? "continue" : "return");
+      else line(fmt::format("const int {0} = int({1}) * {2}, {3} = min({0} + {2}, {4});", lo, tile, f.size, hi, f.extent));
       if (i < rest) line(fmt::format("block /= {};", tiles(i)));
     }
   }
-  static std::int64_t tiles_of(const std::vector<const For*>& grid) {
+  std::int64_t tiles_in(const For& f) const { return f.slots < 0 ? ceil_div_i64(f.extent, f.size) : slots(f.slots).tiles; }
+  std::int64_t tiles_of(const std::vector<const For*>& grid) const {
     std::int64_t n = 1;
-    for (const For* f : grid) n *= ceil_div_i64(f->extent, f->size);
+    for (const For* f : grid) n *= tiles_in(*f);
     return n;
   }
   // A block's tiles, one after the other: what the next one brings into scratch must not meet readers of the last one.
   void tiles(const std::vector<const For*>& grid, const Block& body) {
     const int around = depth;
     grid_tiles(grid);
+    open_lists();
     block(body);
     if (depth > around && out.scratch > 0 && !any_bulk()) line("__syncthreads();");
     close(depth - around);
@@ -257,6 +260,13 @@ struct NestText : FragmentLeaf {
     return std::any_of(nest.buffers.begin(), nest.buffers.end(), [&](const Buffer& b) { return b.tensor == t && in_bulk(b); });
   }
 
+  // Whether a result that leaves the kernel is read there too: others of the block may not have written it yet.
+  bool is_read(const std::string& name) const {
+    for (std::size_t at = out.text.find(name + "["); at != std::string::npos; at = out.text.find(name + "[", at + 1))
+      if (out.text.compare(at - 5, 5, "load(") == 0 || (out.text[at - 1] == '&' && out.text.rfind("fetch<", at) != std::string::npos && out.text.rfind("fetch<", at) > out.text.rfind('\n', at))) return true;
+    return false;
+  }
+
   Or<Source> run() {
     out.name = c_name(nest.name);
     out.threads = s.threads + (any_bulk() ? 128 : 0);
@@ -279,6 +289,9 @@ struct NestText : FragmentLeaf {
       body = &(*body)[0].body;
     }
     place_buffers();
+    for (const Buffer& b : nest.buffers)
+      if (!in_scratch(b)) where.at(b.tensor).through = patterns(b);
+    if (!nest.slots.empty() && any_bulk()) return Refused{"boxes of the copy engine do not go through slots"};
     out.blocks = s.blocks > 0 ? std::min(s.blocks, tiles_of(grid)) : tiles_of(grid);
     describe_boxes();
     clear_borders();
@@ -292,7 +305,7 @@ struct NestText : FragmentLeaf {
     if (!why.empty()) return Refused{why};
     for (StatementId id : r.statements) {
       const Buffer& made = buffer_of(statement(id).out);
-      if (made.inner && !in_scratch(made) && out.text.find(global(made.tensor) + "[") != std::string::npos)
+      if (!in_scratch(made) && (made.inner ? out.text.find(global(made.tensor) + "[") != std::string::npos : is_read(global(made.tensor))))
         return Refused{p.tensor(made.tensor).name + " is made by one leaf for another and has no place in scratch"};
     }
     return std::move(out);
@@ -307,7 +320,7 @@ namespace {
 Nest with_borders(const Program& p, const Region& r, const Nest& nest) {
   Nest out = nest;
   for (Buffer& b : out.buffers) {
-    if (!b.inner || !b.at || b.at->level != LevelRole::scratch || b.outside != 0.0) continue;
+    if (!made_here(r, p, b.tensor) || !b.at || b.at->level != LevelRole::scratch || b.outside != 0.0) continue;
     for (StatementId id : r.statements)
       for_each_access(*p.statement(id), [&](const Access& a) {
         if (a.tensor != b.tensor || !a.otherwise) return;
@@ -332,7 +345,7 @@ Or<Source> source_of(const Program& p, const Region& r, const Schedule& s, const
   const Program& own = program_of(p, nest);
   std::vector<DimOrder> all = layouts;
   for (std::size_t t = all.size(); t < own.tensors.size(); ++t) all.push_back(row_major(own.tensors[t].dims.size()));
-  NestText text{{{{{{{{own, region_of(r, nest), s, nest, all, {}}}}}}}}};
+  NestText text{{{{{{{{{own, region_of(r, nest), s, nest, all, {}}}}}}}}}};
   return text.run();
 }
 

@@ -6,7 +6,7 @@
 namespace tilewright::cuda {
 
 struct TensorLeaf : VectorLeaf {
-  struct Tile { const Access *a, *b; std::vector<RegionAxis> m, n, taps; RegionAxis k; std::int64_t rows = 1, columns = 1; bool k_last = true; };
+  struct Tile { const Access *a, *b; std::vector<RegionAxis> m, n, taps; RegionAxis k; std::int64_t rows = 1, columns = 1; bool k_last = true, turned = false, clamp_a = false, clamp_b = false; };
 
   std::string group_primitives{};        // of the instructions of four warps that the kernel uses
 
@@ -20,6 +20,8 @@ struct TensorLeaf : VectorLeaf {
       stride += coefficient_of(substitute(p, a.at[d], image), x).constant() * where.at(a.tensor).stride[d];
     return stride;
   }
+
+  bool holds(const Points& points, const Leaf& leaf, const Access& x) const { return all_live_points(points, leaf) || box_holds(points, x.tensor, indices(points, leaf.first, x.at)); }
 
   Or<Tile> tensor_tile(const Points& points, const Leaf& leaf) const {
     const Statement& st = statement(leaf.first);
@@ -47,7 +49,10 @@ struct TensorLeaf : VectorLeaf {
       if (t.k < 0 && stride_along(points, leaf.first, *t.a, x) == 1) t.k = x;
       else t.taps.push_back(x);
     }
-    if (t.k < 0) return Refused{p.tensor(t.a->tensor).name + " is not contiguous along a reduced axis"};
+    // Its rows may lie side by side instead: then its fragments are turned as they are read.
+    if (t.k < 0 && !leaf.at->group && t.taps.size() == 1 && t.m.size() == 1 && t.rows % 8 == 0 && stride_along(points, leaf.first, *t.a, t.m[0]) == 1 && stride_along(points, leaf.first, *t.a, t.taps[0]) % 8 == 0)
+      t.k = t.taps[0], t.taps.clear(), t.turned = true;
+    if (t.k < 0) return Refused{p.tensor(t.a->tensor).name + " is contiguous along neither a reduced axis nor its rows"};
     if (full(points, t.k) % (leaf.at->group ? 16 : 8)) return Refused{fmt::format("{} products are no multiple of 8", full(points, t.k))};
     t.k_last = stride_along(points, leaf.first, *t.b, t.k) == 1;
     if (leaf.at->group) {
@@ -55,6 +60,9 @@ struct TensorLeaf : VectorLeaf {
     }
     if (!t.k_last && (t.n.size() != 1 || stride_along(points, leaf.first, *t.b, t.n[0]) != 1))
       return Refused{p.tensor(t.b->tensor).name + " is contiguous along neither the products nor the columns"};
+    t.clamp_a = !holds(points, leaf, *t.a), t.clamp_b = !holds(points, leaf, *t.b);
+    if (((leaf.at->group || t.turned) && t.clamp_a) || ((leaf.at->group || !t.k_last) && t.clamp_b))
+      return Refused{p.tensor(t.clamp_b ? t.b->tensor : t.a->tensor).name + " ends within a tile, where points that do not exist would read"};
     const LeafAt& at = *leaf.at;
     if (!at.group && (buffer_of(t.a->tensor).at->swizzled || (buffer_of(t.b->tensor).at->swizzled && (!t.k_last || t.n.size() != 1 || full(points, t.k) != 64))))
       return Refused{"swizzled rows are not those of the products"};
@@ -84,11 +92,13 @@ struct TensorLeaf : VectorLeaf {
   }
 
   // Declares the axes of a flat row or column number.
-  void unflatten(const Points& points, const std::vector<RegionAxis>& list, const std::string& flat) {
+  // `clamp`: points that do not exist are the last one that does, where their place in scratch is not there.
+  void unflatten(const Points& points, const std::vector<RegionAxis>& list, const std::string& flat, bool clamp = false) {
     std::int64_t divisor = 1;
     for (std::size_t i = list.size(); i-- > 0;) {
       const RegionAxis a = list[i];
-      line(fmt::format("const int {} = {} + int(unsigned({}) / {} % {});", axis(points, a), low(points, a), flat, divisor, full(points, a)));
+      const std::string point = fmt::format("{} + int(unsigned({}) / {} % {})", low(points, a), flat, divisor, full(points, a));
+      line(clamp ? fmt::format("const int {} = min({}, {} - 1);", axis(points, a), point, high(points, a)) : fmt::format("const int {} = {};", axis(points, a), point));
       divisor *= full(points, a);
     }
   }
@@ -133,9 +143,10 @@ struct TensorLeaf : VectorLeaf {
     line("#pragma unroll");
     line(fmt::format("for (int m = 0; m < {}; ++m) {{", m_fragments));
     ++depth;
-    line(fmt::format("const int row = min(warp_m * {} + m * 16 + lane % 16, {});", at.rows, t->rows - 1));
-    unflatten(points, t->m, "row");
-    line(fmt::format("a_row[m] = &{} + lane / 16 * 8;", element(points, leaf.first, *t->a)));
+    const std::int64_t a_k = t->turned ? stride_along(points, leaf.first, *t->a, t->k) : 1;
+    line(t->turned ? fmt::format("const int row = min(warp_m * {} + m * 16 + lane / 8 % 2 * 8, {});", at.rows, t->rows - 8) : fmt::format("const int row = min(warp_m * {} + m * 16 + lane % 16, {});", at.rows, t->rows - 1));
+    unflatten(points, t->m, "row", t->clamp_a);
+    line(t->turned ? fmt::format("a_row[m] = &{} + (lane / 16 * 8 + lane % 8) * {};", element(points, leaf.first, *t->a), a_k) : fmt::format("a_row[m] = &{} + lane / 16 * 8;", element(points, leaf.first, *t->a)));
     close(1);
     line(fmt::format("const {}* b_row[{}];", type, n_fragments / 2));
     line("#pragma unroll");
@@ -144,7 +155,7 @@ struct TensorLeaf : VectorLeaf {
     const bool swizzled = buffer_of(t->b->tensor).at->swizzled;      // a row's pieces are exchanged by its number, here the lane's
     line(t->k_last ? fmt::format("const int column = warp_n * {} + n * 16 + lane / 16 * 8 + lane % 8;", at.columns)
                    : fmt::format("const int column = warp_n * {} + n * 16 + lane / 16 * 8;", at.columns));
-    unflatten(points, t->n, "column");
+    unflatten(points, t->n, "column", t->clamp_b);
     line(swizzled ? fmt::format("b_row[n] = &{};", element(points, leaf.first, *t->b))
                   : fmt::format("b_row[n] = &{} + lane / 8 % 2 * {}{};", element(points, leaf.first, *t->b), 8 * b_k, t->k_last ? "" : fmt::format(" + lane % 8 * {}", b_k)));
     close(1);
@@ -152,14 +163,14 @@ struct TensorLeaf : VectorLeaf {
     line(fmt::format("unsigned a[2][{}][4], b[2][{}][4];", m_fragments, n_fragments / 2));
     if (at.warps_k > 1) line(fmt::format("const int share = warp_k * {};  // of the products", products));
     const std::string share = at.warps_k > 1 ? "share + " : "";
-    load_fragments(*t, m_fragments, n_fragments, "0", "(" + share + "0)", b_k, products);
+    load_fragments(*t, m_fragments, n_fragments, "0", "(" + share + "0)", a_k, b_k, products);
     line("#pragma unroll");
     line(fmt::format("for (int k = 0; k < {}; k += 16) {{", products));
     ++depth;
     if (products > 16) {  // eight are left in the end where there is no whole step
       line(fmt::format("if (k + 16 < {}) {{  // the next products, while these are multiplied", products));
       ++depth;
-      load_fragments(*t, m_fragments, n_fragments, "(k / 16 + 1) % 2", "(" + share + "k + 16)", b_k, products);
+      load_fragments(*t, m_fragments, n_fragments, "(k / 16 + 1) % 2", "(" + share + "k + 16)", a_k, b_k, products);
       close(1);
     }
     line("#pragma unroll");
@@ -169,12 +180,12 @@ struct TensorLeaf : VectorLeaf {
                      n_fragments, type, tensor(statement(leaf.first).out), products % 16 ? fmt::format(", k + 16 <= {}", products) : ""));
     close(2 + static_cast<int>(t->taps.size()));
   }
-  void load_fragments(const Tile& t, int m_fragments, int n_fragments, const std::string& at, const std::string& k, std::int64_t b_k, std::int64_t products) {
+  void load_fragments(const Tile& t, int m_fragments, int n_fragments, const std::string& at, const std::string& k, std::int64_t a_k, std::int64_t b_k, std::int64_t products) {
     const bool tail = products % 16 != 0;
     line("#pragma unroll");
     // Where only eight products are left, what lanes would bring of the next eight is not there.
-    const std::string a_back = tail ? fmt::format(" - ({} + 16 > {} ? lane / 16 * 8 : 0)", k, products) : "", b_back = tail ? fmt::format(" - ({} + 16 > {} ? lane / 8 % 2 * {} : 0)", k, products, 8 * b_k) : "";
-    line(fmt::format("for (int m = 0; m < {}; ++m) load_matrices(a[{}][m], a_row[m] + {}{});", m_fragments, at, k, a_back));
+    const std::string a_back = tail ? fmt::format(" - ({} + 16 > {} ? lane / 16 * {} : 0)", k, products, 8 * a_k) : "", b_back = tail ? fmt::format(" - ({} + 16 > {} ? lane / 8 % 2 * {} : 0)", k, products, 8 * b_k) : "";
+    line(fmt::format("for (int m = 0; m < {}; ++m) load_matrices{}(a[{}][m], a_row[m] + {}{}{});", m_fragments, t.turned ? "_transposed" : "", at, k, t.turned ? fmt::format(" * {}", a_k) : "", a_back));
     line("#pragma unroll");
     const std::string along = buffer_of(t.b->tensor).at->swizzled ? fmt::format("(({} / 8 + lane / 8 % 2) ^ lane % 8) * 8", k)
                               : b_k == 1                          ? k

@@ -60,7 +60,7 @@ struct TurnConditions : Bulk {
     line(fmt::format("while (first_{0} < last_{0} && !live_{0}(first_{0})) first_{0} += {1};", name, f.size));
     line(fmt::format("while (first_{0} < last_{0} && !live_{0}(last_{0})) last_{0} -= {1};", name, f.size));
   }
-  std::string more_turns(const For& f) const { return f.turns.every() ? fmt::format("{} < {}", variable(2 * f.step), f.extent) : fmt::format("{} <= last_{}", variable(2 * f.step), variable_name(f)); }
+  std::string more_turns(const For& f) const { return f.turns.every() ? fmt::format("{} < {}", variable(2 * f.step), end_of(f)) : fmt::format("{} <= last_{}", variable(2 * f.step), variable_name(f)); }
 
   // Under which condition every point of a turn exists and counts; empty: always.
   std::string whole_turn(const Node& node, const For& f) const {

@@ -39,7 +39,7 @@ struct VectorLeaf : LeafShape {
           fits &= w.stride[d] % n == 0 || p.tensor(t).dims[d] == Size(1);
           continue;
         }
-        fits &= !found && w.stride[d] == 1 && at[d].terms.size() == 1 && coefficient_of(at[d], x) == Size(1) && at[d].offset.constant() % n == 0;
+        fits &= !found && (d >= w.through.size() || w.through[d].empty()) && w.stride[d] == 1 && at[d].terms.size() == 1 && coefficient_of(at[d], x) == Size(1) && at[d].offset.constant() % n == 0;
         if (in_scratch(buffer_of(t))) fits &= multiple_of(s, buffer_of(t).box[d].low, n);
         found = true;
       }
@@ -53,7 +53,7 @@ struct VectorLeaf : LeafShape {
   template <class Body> auto outside_of_scratch(TensorId t, Body body) {
     std::vector<std::int64_t> dims;
     for (std::size_t d = 0; d < p.tensor(t).dims.size(); ++d) dims.push_back(dim(t, d));
-    Where here{global(t), dense_strides(dims, layouts[static_cast<std::size_t>(t)]), {}, false};
+    Where here{global(t), dense_strides(dims, layouts[static_cast<std::size_t>(t)]), {}, false, patterns(buffer_of(t))};
     std::swap(where.at(t), here);
     auto result = body();
     std::swap(where.at(t), here);
@@ -113,6 +113,7 @@ struct VectorLeaf : LeafShape {
     for (RegionAxis a : leaf.reduced) {
       const std::int64_t step = a == leaf.reduced.back() ? leaf.products : 1;
       if (!points.tiled[static_cast<std::size_t>(a)] && points.extent[static_cast<std::size_t>(a)] <= 16) line("#pragma unroll");
+      else if (listed(points.spans[static_cast<std::size_t>(a)])) line("#pragma unroll 4");      // else whole micro-tiles are, and registers run out
       line(fmt::format("for (int {0} = {1}; {0} < {2}; {0} += {3}) {{", axis(points, a), low(points, a), high(points, a), step));
       ++depth;
     }
@@ -166,6 +167,28 @@ struct VectorLeaf : LeafShape {
     close(2 + loops);
   }
 
+  // Whether the box of a buffer in scratch holds what the points of a full tile read, those that do not exist included. One that is
+  // wider than its tile (read through two maps, or whole) ends where its tensor does.
+  bool box_holds(const Points& points, TensorId t, const std::vector<Index>& at) const {
+    const Buffer& b = buffer_of(t);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      std::int64_t first = at[d].offset.constant() - b.box[d].low.offset, last = first;
+      std::map<int, std::int64_t> terms;
+      for (const auto& [v, c] : b.box[d].low.terms) terms[v] -= c;
+      for (std::size_t x = 0; x < points.spans.size(); ++x) {
+        const std::int64_t c = coefficient_of(at[d], static_cast<RegionAxis>(x)).constant(), reach = c * (points.full[x] - 1);
+        first += c * points.spans[x].low.offset + std::min<std::int64_t>(reach, 0), last += c * points.spans[x].low.offset + std::max<std::int64_t>(reach, 0);
+        for (const auto& [v, n] : points.spans[x].low.terms) terms[v] += c * n;
+      }
+      const bool moves = std::any_of(terms.begin(), terms.end(), [](const auto& term) { return term.second != 0; });
+      if (moves || first < 0 || last >= b.extent[d]) return false;
+    }
+    return true;
+  }
+  bool all_live_points(const Points& points, const Leaf& leaf) const {
+    return std::all_of(leaf.parallel.begin(), leaf.parallel.end(), [&](RegionAxis a) { return always_live(points, a); });
+  }
+
   // ---- boxes whose operands are all there
 
   // Whether a thread may read everything that its box asks for, points that do not exist included: those lie in scratch too.
@@ -183,7 +206,7 @@ struct VectorLeaf : LeafShape {
       Access read = a;
       read.at = indices(points, leaf.first, a.at);
       for (const Index& i : read.at) whole &= is_affine(i);
-      whole = whole && !source.conditional(read) && (alive || in_scratch(buffer_of(a.tensor)));
+      whole = whole && !source.conditional(read) && (alive || (in_scratch(buffer_of(a.tensor)) && box_holds(points, a.tensor, read.at)));
     });
     return whole;
   }
@@ -382,7 +405,7 @@ struct VectorLeaf : LeafShape {
           Access read = a;
           read.at = indices(points, id, a.at);
           for (const Index& i : read.at) all &= is_affine(i);
-          all = all && in_scratch(buffer_of(a.tensor)) && !source.conditional(read);
+          all = all && in_scratch(buffer_of(a.tensor)) && !source.conditional(read) && box_holds(points, a.tensor, read.at);
         });
     }
     return all;

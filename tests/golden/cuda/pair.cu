@@ -2,7 +2,6 @@ kernel pair
   for y0, y1 in tiles(0, 14, 4) grid:
     for x0, x1 in tiles(0, 14, 5) grid:
       for f0, f1 in tiles(0, 64, 16) grid:
-        barrier
         load b[f0:f1] -> scratch
         init Y[0:1, y0:y1, x0:x1, f0:f1] : f32 for sum
         for c0, c1 in tiles(0, 48, 32) seq:
@@ -35,7 +34,6 @@ extern "C" __global__ void __launch_bounds__(128, 5) pair(const f16* __restrict_
   block /= 3;
   const int y_0 = int(block % 4) * 4, y_1 = min(y_0 + 4, 14);
   block /= 4;
-  __syncthreads();
   {
     int from_b, to_b, row_b = 0;  // of this thread's pieces of b
     bool in_b = true;

@@ -1,5 +1,5 @@
 # The ONNX backend node tests, and cases whose outputs are ONNX Runtime's: of old operator sets, of extents known at run time, of
-# quantised operators. `generate.py DIR` and `old_opsets.py DIR`, `extents.py DIR`, `quantised.py DIR` write them, run_node_tests DIR
+# quantised operators, of graphs that other engines got wrong. `generate.py DIR` and `old_opsets.py DIR`, `extents.py DIR`, `quantised.py DIR`, `threads.py DIR` write them, run_node_tests DIR
 # runs them.
 add_executable(run_node_tests ${CMAKE_CURRENT_LIST_DIR}/run_node_tests.cpp)
 target_include_directories(run_node_tests PRIVATE tests)
@@ -11,7 +11,7 @@ if(EXISTS ${_python})
   add_test(NAME backend_node_tests_evaluated COMMAND run_node_tests ${_data})
   add_test(NAME backend_node_tests_planned COMMAND run_node_tests --planned ${_data})
   set_tests_properties(backend_node_tests_data PROPERTIES FIXTURES_SETUP node_tests)
-  foreach(cases old_opsets extents quantised)
+  foreach(cases old_opsets extents quantised threads)
     set(_cases ${CMAKE_BINARY_DIR}/${cases})
     add_test(NAME ${cases}_data COMMAND ${_python} ${CMAKE_CURRENT_LIST_DIR}/${cases}.py ${_cases})
     add_test(NAME ${cases}_evaluated COMMAND run_node_tests ${_cases} --all)
@@ -19,5 +19,7 @@ if(EXISTS ${_python})
     set_tests_properties(${cases}_data PROPERTIES FIXTURES_SETUP ${cases})
     set_tests_properties(${cases}_evaluated ${cases}_planned PROPERTIES FIXTURES_REQUIRED ${cases})
   endforeach()
+  add_test(NAME threads_joined COMMAND run_node_tests ${CMAKE_BINARY_DIR}/threads --all --joined)
+  set_tests_properties(threads_joined PROPERTIES FIXTURES_REQUIRED threads)
   set_tests_properties(backend_node_tests_evaluated backend_node_tests_planned PROPERTIES FIXTURES_REQUIRED node_tests)
 endif()

@@ -1,9 +1,10 @@
 // Runs ONNX backend tests: every folder with model.onnx and test_data_set_*/{input,output}_*.pb under the given ones.
 //
-//   run_node_tests DIR... [--planned] [--filter TEXT] [--verbose] [--text] [--all]
+//   run_node_tests DIR... [--planned] [--joined] [--filter TEXT] [--verbose] [--text] [--all]
 //
-// --planned: through plan and leaves, not the evaluator. --text: programs are printed and parsed first. --all: every
-// test is claimed, and there is one at least.
+// --planned: through plan and leaves, not the evaluator. --joined: the same, and neighbours share a kernel wherever the
+// laws allow it, whether or not that pays; a test's kernels.txt says how many kernels it may then have at most. --text:
+// programs are printed and parsed first. --all: every test is claimed, and there is one at least.
 //
 // A test passes if the model imports, verifies, and evaluates to the stored outputs. Inputs whose values decide a shape
 // are given to the importer as constants, as a model would have them. A test with an operator, attribute or dtype that
@@ -46,11 +47,18 @@ std::vector<Array> evaluate_typed(const Program& p, const Values& inputs) {
   return out;
 }
 
+bool joined = false;
+int most_kernels = 0; // 0: as many as it likes
+
 // Through the whole house: normal forms, plan, nests, leaves.
 std::vector<Array> run_planned(const Program& p, const Values& inputs) {
   SessionOptions options;
   options.threads = 2;
+  if (joined) options.fuse = true, options.rules.margin = -99, options.rules.joined = 5;
   Session session(p, options);
+  const auto kernels = static_cast<int>(session.plan().kernels.size());
+  if (joined && most_kernels > 0 && kernels > most_kernels)
+    throw Error(Code::check, p.name, fmt::format("{} kernels where {} suffice", kernels, most_kernels));
   std::vector<Array> out;
   std::vector<Strided> given, taken;
   for (TensorId t : p.inputs) given.push_back(dense(inputs.at(t)));
@@ -91,6 +99,7 @@ std::optional<Array> read_tensor_file(const fs::path& path) {
 struct Test {
   fs::path folder;
   double rtol = 1e-3, atol = 1e-7;
+  int kernels = 0;
 };
 
 enum class Outcome { passed, failed, not_claimed };
@@ -227,6 +236,7 @@ Result run_data_set(const Test& test, const onnx::Model& model, const fs::path& 
     }
   }
   if (!sizes.empty()) p = fix_sizes(p, sizes);
+  most_kernels = test.kernels;
   std::vector<Array> outputs = execute(p, inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     auto want = read_tensor_file(folder / fmt::format("output_{}.pb", i));
@@ -276,6 +286,7 @@ std::vector<Test> find_tests(const std::vector<std::string>& roots, const std::s
       Test t{entry.path().parent_path()};
       if (t.folder.filename().string().find(filter) == std::string::npos) continue;
       std::ifstream(t.folder / "tolerance.txt") >> t.rtol >> t.atol;
+      std::ifstream(t.folder / "kernels.txt") >> t.kernels;
       tests.push_back(t);
     }
   }
@@ -298,6 +309,8 @@ int main(int argc, char** argv) {
       verbose = true;
     else if (word == "--planned")
       execute = run_planned;
+    else if (word == "--joined")
+      execute = run_planned, joined = true;
     else if (word == "--text")
       through_text = true;
     else if (word == "--all")
@@ -306,7 +319,7 @@ int main(int argc, char** argv) {
       roots.push_back(word);
   }
   if (roots.empty()) {
-    std::cerr << "usage: run_node_tests DIR... [--planned] [--filter TEXT] [--verbose] [--text] [--all]\n";
+    std::cerr << "usage: run_node_tests DIR... [--planned] [--joined] [--filter TEXT] [--verbose] [--text] [--all]\n";
     return 2;
   }
   std::map<Outcome, int> count;

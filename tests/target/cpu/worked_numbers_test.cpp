@@ -1,4 +1,4 @@
-// The worked numbers of spec fcm 4, N1 to N6, as one kernel and layer by layer: what a window pads is the result before
+// The worked numbers of spec fcm 4, N1 to N8, as one kernel and layer by layer: what a window pads is the result before
 // it, never what lies before that; dot products and requantisation of bytes.
 #include <gtest/gtest.h>
 
@@ -118,6 +118,13 @@ TEST(WorkedNumbers, Requantisation) {
              "Y[n] : i8 = i8(min(max(round(min(max(f32(a[n] + f[n]) * s[n], 0), 255)) - 128, -128), 127))\noutput Y\n",
              {{"a", {100, -30, 1e5}}, {"f", {-20, 10, 0}}, {"s", {.05, .1, .01}}}, true),
       (std::vector<double>{-124, -128, 127}));
+}
+
+// N8: the largest value before it is limited, in steps of its scale.
+TEST(WorkedNumbers, TheLimitInSteps) {
+  EXPECT_EQ(result("program n8(n=1)\ninput s[n] : f32\nY[n] : i32 = i32(round(6 / s[n]))\noutput Y\n",
+                   {{"s", {0.0235294}}}, true),
+            std::vector<double>{255});
 }
 
 } // namespace

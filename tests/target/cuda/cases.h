@@ -107,31 +107,32 @@ inline double element(const Array& a, std::int64_t i) {
     default: return a.as<std::uint8_t>()[i];
   }
 }
-// Values of what a case reads, row-major: floats of a size that leaves sums of order one, indices that are some.
+// Values of a tensor, row-major: its own, or floats of a size that leaves sums of order one, or indices that are some.
+inline Array some_of(const Program& p, TensorId t, std::uint64_t& seed) {
+  const Tensor& tensor = p.tensor(t);
+  Array a = array_of(p, t);
+  if (!tensor.data.empty()) std::memcpy(a.data, tensor.data.data(), a.bytes());
+  const bool weight = tensor.kind == Kind::weight && a.dims.size() > 1;
+  const float scale = weight ? 2.0f / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, a.count() / std::max<std::int64_t>(1, a.dims[0])))) : 1.0f;
+  for (std::int64_t i = 0; i < a.count() && tensor.data.empty(); ++i) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    const float v = scale * (static_cast<float>(seed >> 40) / 8388608.0f - 1.0f);
+    const std::int64_t n = static_cast<std::int64_t>(seed >> 33) % (tensor.index_of ? tensor.index_of->constant() : 2);
+    if (a.dtype == DType::f64) a.as<double>()[i] = v;
+    else if (a.dtype == DType::f32) a.as<float>()[i] = v;
+    else if (a.dtype == DType::f16) a.as<std::uint16_t>()[i] = f32_to_f16(v);
+    else if (a.dtype == DType::bf16) a.as<std::uint16_t>()[i] = f32_to_bf16(v);
+    else if (a.dtype == DType::i64) a.as<std::int64_t>()[i] = n;
+    else if (a.dtype == DType::i32) a.as<std::int32_t>()[i] = static_cast<std::int32_t>(n);
+    else a.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(a.dtype == DType::boolean ? n % 2 : seed >> 40);
+  }
+  return a;
+}
+// Of all that a case reads.
 inline Values sample(const GpuCase& c) {
-  const Program& p = *c.program;
   Values given;
   std::uint64_t seed = 17;
-  for (TensorId t : boundary(p, c.region).inputs) {
-    const Tensor& tensor = p.tensor(t);
-    Array a = array_of(p, t);
-    if (!tensor.data.empty()) std::memcpy(a.data, tensor.data.data(), a.bytes());
-    const bool weight = tensor.kind == Kind::weight && a.dims.size() > 1;
-    const float scale = weight ? 2.0f / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, a.count() / std::max<std::int64_t>(1, a.dims[0])))) : 1.0f;
-    for (std::int64_t i = 0; i < a.count() && tensor.data.empty(); ++i) {
-      seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-      const float v = scale * (static_cast<float>(seed >> 40) / 8388608.0f - 1.0f);
-      const std::int64_t n = static_cast<std::int64_t>(seed >> 33) % (tensor.index_of ? tensor.index_of->constant() : 2);
-      if (a.dtype == DType::f64) a.as<double>()[i] = v;
-      else if (a.dtype == DType::f32) a.as<float>()[i] = v;
-      else if (a.dtype == DType::f16) a.as<std::uint16_t>()[i] = f32_to_f16(v);
-      else if (a.dtype == DType::bf16) a.as<std::uint16_t>()[i] = f32_to_bf16(v);
-      else if (a.dtype == DType::i64) a.as<std::int64_t>()[i] = n;
-      else if (a.dtype == DType::i32) a.as<std::int32_t>()[i] = static_cast<std::int32_t>(n);
-      else a.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(a.dtype == DType::boolean ? n % 2 : seed >> 40);
-    }
-    given[t] = std::move(a);
-  }
+  for (TensorId t : boundary(*c.program, c.region).inputs) given[t] = some_of(*c.program, t, seed);
   return given;
 }
 // From row-major into a layout, or back.
