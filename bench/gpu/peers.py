@@ -116,7 +116,7 @@ def pair_case(f, copies):
     if stride == 1:
         calls["cuDNN fused"] = lambda *s: cudnn_pair(*s, stride)
     reference = lambda x, v, a, w, b: relu6_pair(*(i.double() for i in (x, v, a, w, b)), stride).permute(0, 2, 3, 1)
-    return ours, theirs, calls, reference
+    return ours, theirs, calls, reference, ours[0][-1]
 
 
 def matmul_case(f, copies):
@@ -125,40 +125,93 @@ def matmul_case(f, copies):
     sets = [(torch.randn(m, k, device="cuda", dtype=t), torch.randn(k, n, device="cuda", dtype=t)) for _ in range(copies)]
     ours = [(*s, torch.full((m, n), math.nan, device="cuda", dtype=t)) for s in sets]
     # A part of the rows judges a product that is too long for doubles.
-    return ours, sets, {"cuBLAS": torch.mm}, lambda a, b: a[:256].double() @ b.double()
+    return ours, sets, {"cuBLAS": torch.mm}, lambda a, b: a[:256].double() @ b.double(), ours[0][-1][:256]
+
+
+def seen_by(f, q, x):
+    """Which keys a query sees; q and x are indices, of any shape that goes together."""
+    last = q + f["keys"] - f["queries"]
+    seen = x >= 0
+    if f["causal"] or f["window"]:
+        seen = seen & (x <= last)
+    if f["window"]:
+        seen = seen & (x > last - f["window"])
+    return seen
+
+
+def flex_peer(f, slope, length):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    per = f["queries_heads"]
+
+    def score(s, b, h, q, x):
+        if f["softcap"]:
+            s = torch.tanh(s / 20) * 20
+        return s + slope[h] * (x - q) if f["alibi"] else s
+
+    def mask(b, h, q, x):
+        seen = seen_by(f, q, x)
+        return seen & (x <= length[h // per]) if f["lengths"] else seen
+
+    masked = f["causal"] or f["window"] or f["lengths"]
+    blocks = create_block_mask(mask, None, f["heads"] * per if f["lengths"] else None, f["queries"], f["keys"], device="cuda") if masked else None
+    compiled = torch.compile(flex_attention)
+    return lambda q, k, v: compiled(q.flatten(0, 1).unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), score_mod=score if f["softcap"] or f["alibi"] else None, block_mask=blocks, enable_gqa=per > 1)
 
 
 def attention_case(f, copies):
     t = TYPES[f["dtype"]]
-    sets = [tuple(torch.randn(f["n"], f["size"], f["c"], device="cuda", dtype=t) for _ in range(3)) for _ in range(copies)]
-    ours = [(*s, torch.full_like(s[0], math.nan)) for s in sets]
+    heads, per, queries, keys = f["heads"], f["queries_heads"], f["queries"], f["keys"]
+    random = lambda *dims: torch.randn(*dims, device="cuda", dtype=t)
+    sets = [(random(heads, per, queries, f["depth"]), random(heads, keys, f["depth"]), random(heads, keys, f["width"])) for _ in range(copies)]
+    slope = -torch.rand(heads * per, device="cuda") / 8
+    length = torch.randint(0, keys, (heads,), device="cuda")
+    named = lambda s: {"Q": s[0], "K": s[1], "V": s[2], "slope": slope, "length": length, "L": torch.full((heads, per, queries), math.nan, device="cuda"),
+                       "Y": torch.full((heads, per, queries, f["width"]), math.nan, device="cuda", dtype=t)}
+    sources = [named(s) for s in sets]
+    ours = [tuple(n[name] for name in f["inputs"]) for n in sources]
 
     def by(backend):
         def call(q, k, v):
             with sdpa_kernel([backend]):
-                return F.scaled_dot_product_attention(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), is_causal=f["stride"] == 2)
+                return F.scaled_dot_product_attention(q.flatten(0, 1).unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), is_causal=f["causal"], enable_gqa=per > 1)
 
         return call
 
-    def some(q, k, v):  # rows of one head judge the rest
-        q, k, v = q[:1, :256].double(), k[:1].double(), v[:1].double()
-        scores = q @ k.transpose(1, 2) / f["c"] ** 0.5
-        if f["stride"] == 2:
-            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
-        return torch.softmax(scores, -1) @ v
+    def some(q, k, v):  # rows of one head judge the rest: the last ones, which see most keys
+        rows = torch.arange(max(0, queries - 256), queries, device="cuda")
+        q, k, v = q[:1, :1, rows[0] :].double(), k[:1, None].double(), v[:1, None].double()
+        scores, x = q @ k.transpose(-1, -2) / f["depth"] ** 0.5, torch.arange(keys, device="cuda")
+        if f["softcap"]:
+            scores = torch.tanh(scores / 20) * 20
+        if f["alibi"]:
+            scores = scores + slope[0].double() * (x[None] - rows[:, None])
+        seen = seen_by(f, rows[:, None], x[None]) & ((x <= length[0]) if f["lengths"] else True)
+        if f["weights"] == "sigmoid":
+            return torch.where(seen, torch.sigmoid(scores), 0.0) @ v
+        if f["weights"] == "l2":
+            return scores / scores.norm(dim=-1, keepdim=True) @ v
+        return torch.softmax(scores.masked_fill(~seen, -math.inf), -1) @ v
 
-    return ours, sets, {"cuDNN": by(SDPBackend.CUDNN_ATTENTION), "flash": by(SDPBackend.FLASH_ATTENTION)}, some
+    plain = not (f["window"] or f["alibi"] or f["softcap"] or f["lengths"]) and f["weights"] == "softmax"
+    if plain:
+        calls = {"cuDNN": by(SDPBackend.CUDNN_ATTENTION), "flash": by(SDPBackend.FLASH_ATTENTION)}
+    elif f["weights"] == "softmax":
+        calls = {"FlexAttention": flex_peer(f, slope, length)}
+    else:  # nobody has it: softmax of the same shape
+        calls = {"cuDNN's softmax": by(SDPBackend.CUDNN_ATTENTION)}
+    return ours, sets, calls, some, sources[0]["Y"][:1, :1, max(0, queries - 256) :]
 
 
 def measure(folder, facts):
     size = facts["compulsory"]
     copies = max(2, min(8, int(6e9 // max(size, 1))))
-    ours, theirs, calls, reference = {"pair": pair_case, "matmul": matmul_case, "attention": attention_case}[facts["kind"]](facts, copies)
+    ours, theirs, calls, reference, judged = {"pair": pair_case, "matmul": matmul_case, "attention": attention_case}[facts["kind"]](facts, copies)
     kernel = Kernel(folder, facts)
     kernel(*ours[0])
     torch.cuda.synchronize()
     want = reference(*theirs[0])
-    got = ours[0][-1][tuple(slice(0, n) for n in want.shape)].double()
+    got = judged.double()
     error = ((got - want).norm() / want.norm()).item()
     if not error < {"f32": 1e-5, "f16": 2e-3, "bf16": 1e-2}[facts["dtype"]]:
         raise RuntimeError(f"{facts['name']}: error {error}")

@@ -94,11 +94,15 @@ struct Call { StatementId node = -1; };                                         
 // `pending` iterations have arrived.
 struct Meet { int pending = 0; };
 // In a ring that warps of their own fill. They: until a stage is free. The others: until its boxes are there; and behind their last
-// read, when the boxes of this iteration (of the one `kept` before it, which may be read until here) may be overwritten.
+// read, when the boxes of this iteration (of the one `kept` before it, which may be read until here) may be overwritten. Boxes of one
+// loop that are first read by different statements are handed over apart: each has stages of its own.
 struct Pipe {
   enum class Kind { free, full, release } kind = Kind::free;
   int ring = -1;                        // the step of its loop; -1: boxes that stay for the whole tile, a ring of one stage
   int kept = 0;
+  std::vector<BufferId> boxes = {};     // that are handed over
+  int stages = 1;
+  bool apart = false;                   // the loop has other pipes
 };
 
 struct Node;

@@ -77,7 +77,7 @@ struct Printer {
         const int pending = std::get<Meet>(n.op).pending;
         line(depth, pending ? fmt::format("barrier, copies of {} may be under way", pending) : "barrier");
       } else if (const Pipe* pipe = std::get_if<Pipe>(&n.op)) {
-        const std::string place = pipe->ring < 0 ? "the place of the tile" : "a stage of " + r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(pipe->ring)].axis)];
+        const std::string place = pipe->ring < 0 ? "the place of the tile" : (pipe->apart ? "a stage of " + buffer(pipe->boxes[0]).name + " along " : "a stage of ") + r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(pipe->ring)].axis)];
         line(depth, pipe->kind == Pipe::Kind::free   ? fmt::format("copying warps wait until {} is free", place)
                     : pipe->kind == Pipe::Kind::full ? "computing warps wait for its boxes"
                     : pipe->kept                     ? fmt::format("what was read {} iteration before is free", pipe->kept)

@@ -59,7 +59,7 @@ struct Orderer {
     For loop = std::get<For>(n.op);
     int kept = 0;
     for (BufferId b : list) loop.stages = std::max(loop.stages, place(b)->stages), kept = std::max(kept, place(b)->kept);
-    if (place(list[0])->bulk) return piped(n, loop, list, kept);
+    if (place(list[0])->bulk) return piped(n, loop, list);
     const int ahead = loop.stages - 1 - kept;
     TW_ASSERT(ahead > 0);
     Block rest, body;
@@ -74,17 +74,42 @@ struct Orderer {
     return {loop, std::move(body)};
   }
 
+  // Boxes of a ring that one statement reads first: they come and go together.
+  struct Share { std::vector<BufferId> boxes; std::size_t first, last; int stages, kept; };
+  std::vector<Share> shares(const Block& nodes, const std::vector<BufferId>& list) const {
+    std::vector<Share> all;
+    for (BufferId b : list) {
+      Share own{{b}, nodes.size(), 0, place(b)->stages, place(b)->kept};
+      for (std::size_t i = nodes.size(); i-- > 0;)
+        if (reads_any(nodes[i], {b})) own.first = i, own.last = std::max(own.last, i);
+      const auto same = std::find_if(all.begin(), all.end(), [&](const Share& s) { return s.first == own.first && s.stages == own.stages && s.kept == own.kept; });
+      if (same == all.end()) all.push_back(std::move(own));
+      else same->boxes.push_back(b), same->last = std::max(same->last, own.last);
+    }
+    return all;
+  }
+
   // The same with warps of their own for the copies: they and the others hand stages to one another.
-  Node piped(const Node& n, const For& loop, const std::vector<BufferId>& list, int kept) {
+  Node piped(const Node& n, const For& loop, const std::vector<BufferId>& list) {
     Block rest, body;
-    body.push_back({Pipe{Pipe::Kind::free, loop.step}, {}});
-    for (BufferId b : list) body.push_back({Load{b}, {}});
-    body.push_back({Pipe{Pipe::Kind::full, loop.step}, {}});
     for (const Node& inner : n.body)
       if (const Load* l = std::get_if<Load>(&inner.op); !l || !std::count(list.begin(), list.end(), l->buffer)) rest.push_back(inner);
-    Block inside = block(rest);
-    body.insert(body.end(), inside.begin(), inside.end());
-    body.push_back({Pipe{Pipe::Kind::release, loop.step, kept}, {}});
+    const Block inside = block(rest);
+    const auto all = shares(inside, list);
+    auto pipe = [&](const Share& s, Pipe::Kind kind, int kept = 0) { body.push_back({Pipe{kind, loop.step, kept, s.boxes, s.stages, all.size() > 1}, {}}); };
+    for (std::size_t i = 0; i < inside.size(); ++i) {
+      for (const Share& s : all) {
+        if (s.first != i) continue;
+        pipe(s, Pipe::Kind::free);
+        for (BufferId b : s.boxes) body.push_back({Load{b}, {}});
+        pipe(s, Pipe::Kind::full);
+      }
+      body.push_back(inside[i]);
+      for (const Share& s : all)
+        if (s.last == i && s.kept == 0) pipe(s, Pipe::Kind::release);
+    }
+    for (const Share& s : all)
+      if (s.kept > 0) pipe(s, Pipe::Kind::release, s.kept);
     return {loop, std::move(body)};
   }
 
@@ -109,13 +134,13 @@ struct Orderer {
     for (std::size_t i = 0; i < nodes.size(); ++i)
       if (reads_any(nodes[i], stay)) last_reader = i;
     if (!stay.empty()) {
-      out.push_back({Pipe{Pipe::Kind::free}, {}});
+      out.push_back({Pipe{Pipe::Kind::free, -1, 0, stay}, {}});
       for (BufferId b : stay) out.push_back({Load{b}, {}});
-      out.push_back({Pipe{Pipe::Kind::full}, {}});
+      out.push_back({Pipe{Pipe::Kind::full, -1, 0, stay}, {}});
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = nodes[i];
-      if (!stay.empty() && i == last_reader + 1) out.push_back({Pipe{Pipe::Kind::release}, {}});
+      if (!stay.empty() && i == last_reader + 1) out.push_back({Pipe{Pipe::Kind::release, -1, 0, stay}, {}});
       if (const Load* l = std::get_if<Load>(&n.op); l && std::count(stay.begin(), stay.end(), l->buffer)) continue;
       if (const auto list = std::holds_alternative<For>(n.op) ? ring(n) : std::vector<BufferId>{}; !list.empty()) {
         if (!place(list[0])->bulk) before(out, {}, {list.begin(), list.end()});      // an earlier run of the loop may still read
@@ -151,7 +176,7 @@ struct Orderer {
       read.insert(reads.begin(), reads.end());
       out.insert(out.end(), nodes.begin() + static_cast<std::ptrdiff_t>(first), nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
-    if (!stay.empty() && last_reader + 1 >= nodes.size()) out.push_back({Pipe{Pipe::Kind::release}, {}});
+    if (!stay.empty() && last_reader + 1 >= nodes.size()) out.push_back({Pipe{Pipe::Kind::release, -1, 0, stay}, {}});
     return out;
   }
 };

@@ -57,8 +57,7 @@ std::int64_t scratch_of_boxes(const Program& p, const Region& r, const Schedule&
   for (const Transfer& t : transfers(p, r, s)) {
     const ValueAt* at = value_of(s, t.tensor);
     if (t.store || !at) continue;
-    auto bytes = static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype));
-    for (std::int64_t e : full_box(r, s, t)) bytes *= e;
+    const std::int64_t bytes = static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype)) * box_elements(p, r, s, *at, t.box, full_box(r, s, t));
     total += at->stages * (ceil_div_i64(bytes, 1024) * 1024 + 32);
   }
   return total;

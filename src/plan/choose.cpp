@@ -8,6 +8,7 @@
 
 #include "law/stream.h"
 #include "cost/paper.h"
+#include "plan/block_price.h"
 #include "plan/cpu_time.h"
 #include "plan/footprint.h"
 #include "plan/gathered_blocks.h"
@@ -383,7 +384,7 @@ Choice choose_blocks(const Program& p, const Region& r, const Machine& m, const 
       return c;
     }
   }
-  auto list = block_choices(p, r, m, layouts);
+  auto list = apart && apart->cascade ? fragment_choices(p, r, m, layouts) : block_choices(p, r, m, layouts);
   if (list.empty() && apart) {
     c.rule = "no tiles are legal";
     return c;

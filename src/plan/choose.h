@@ -9,9 +9,11 @@
 
 namespace tilewright {
 
-// What the groups of a joined region cost one by one: joining must save, and recompute little for what it saves.
+// What the groups of a joined region cost one by one: joining must save, and recompute little for what it saves. `cascade`: on a GPU
+// only kernels that keep its rows in registers are looked at.
 struct Apart {
   std::int64_t price = 0, multiply_adds = 0;
+  bool cascade = false;
 };
 
 struct Choice {

@@ -248,7 +248,8 @@ struct Joiner {
   struct Candidate {
     Kernel kernel;
     const PlanOptions* asks;
-    std::string why;                // not, before any price
+    bool cascade = false;
+    std::string why = {};           // not, before any price
     const Choice* choice = nullptr; // its price, once it is found
   };
   std::vector<Candidate> candidates = {};
@@ -262,6 +263,7 @@ struct Joiner {
                          list.empty() ? "an opaque node" : p.tensor(p.statement(list.back())->out).name);
     }
     Apart apart;
+    apart.cascade = c.cascade && m.target != Target::cpu;
     for (int x : k.nodes) {
       apart.price += kernels[static_cast<std::size_t>(x)].price;
       apart.multiply_adds += kernels[static_cast<std::size_t>(x)].choice.cost.multiply_adds;
@@ -273,7 +275,7 @@ struct Joiner {
     // Why is told of what is reported only.
     if (!reported(k) && prices.none.count(key)) return "no region, as others like it";
     const std::string priced_as =
-        fmt::format("{}\napart {} {} {}", key, apart.price, apart.multiply_adds, c.asks->margin);
+        fmt::format("{}\napart {} {} {}{}", key, apart.price, apart.multiply_adds, c.asks->margin, apart.cascade ? " cascade" : "");
     if (const auto known = prices.known.find(priced_as); known != prices.known.end()) {
       c.choice = &known->second;
       return {};
@@ -288,7 +290,7 @@ struct Joiner {
   // pair of rows and elements.
   std::vector<Set> cascading() const {
     std::vector<Set> list;
-    if (m.target != Target::cpu || o.objective != Objective::time || o.joined < 2) return list;
+    if (o.objective != Objective::time || o.joined < 2) return list;
     for (const Cascade& c : cascades(p, &prices.streams)) {
       if (!c.running) continue;
       Set set;
@@ -302,9 +304,9 @@ struct Joiner {
     return list;
   }
 
-  void add_candidate(Set set, const PlanOptions& asks) {
+  void add_candidate(Set set, const PlanOptions& asks, bool cascade = false) {
     ++search.candidates;
-    Candidate c{{std::move(set), {}, -1, 0}, &asks, {}};
+    Candidate c{{std::move(set), {}, -1, 0}, &asks, cascade};
     c.why = ask(c);
     candidates.push_back(std::move(c));
   }
@@ -345,7 +347,7 @@ struct Joiner {
     // pair of rows and elements, is never stored, so beyond what the model sees it can only win.
     PlanOptions eager = o;
     eager.margin = std::min(o.margin, 0.0);
-    for (Set& set : running) add_candidate(std::move(set), eager);
+    for (Set& set : running) add_candidate(std::move(set), eager, true);
     solve();
     for (Candidate& c : candidates) conclude(c);
     candidates.clear();

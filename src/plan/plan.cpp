@@ -4,6 +4,7 @@
 #include <set>
 
 #include "normal/passes.h"
+#include "plan/in_parts.h"
 #include "plan/join.h"
 #include "plan/merge.h"
 
@@ -180,6 +181,10 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
     } else {
       why = "the plan with it costs no less in sum";
     }
+  }
+  if (auto parted = options.objective == Objective::time ? in_parts(*best.program, machine) : std::nullopt) {
+    Candidate other = joined_plan(std::make_shared<Program>(std::move(*parted)), machine, options, prices);
+    if (price_of(other.joined, options) < price_of(best.joined, options)) best = std::move(other);
   }
   for (Alternative& a : merged.sets)
     if (why && a.rule.empty()) a.rule = why;

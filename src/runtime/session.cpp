@@ -10,7 +10,9 @@
 
 #include "expr/results.h"
 #include "expr/text.h"
+#include "law/operand_types.h"
 #include "law/stream_forms.h"
+#include "law/unscaled.h"
 #include "machine/host.h"
 #include "normal/normal.h"
 #include "runtime/backend.h"
@@ -159,11 +161,14 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   verify(said);
   Program fixed = fix_sizes(said, o.sizes);
   require_bytes(fixed);
-  auto made = std::make_shared<Program>(stream_forms(normalise(std::move(fixed), o.without, nullptr, &t.passes), nullptr, true));
+  const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
+  const Program plain = normalise(std::move(fixed), o.without, nullptr, &t.passes);
+  Program formed = stream_forms(plain, nullptr, true);
+  if (machine.target == Target::cuda) formed = unscaled(round_operands(plain, std::move(formed)));
+  auto made = std::make_shared<Program>(std::move(formed));
   spread_patterns(*made, {o.recognise, o.strict});
   const std::shared_ptr<const Program> normal = std::move(made);
   t.normalise = watch.lap();
-  const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
   const PlanOptions options = plan_options(o, machine);
   const std::string folder = o.kept_plans ? cache_folder() : "";
   const std::string key = folder.empty() ? "" : plan_key(*normal, machine, o.machine, options, fmt::format("{} {}", fmt::join(o.sparse, ","), o.recognise));

@@ -32,7 +32,23 @@ std::string share(EngineBox& box, int parts, std::int64_t width) {
   return {};
 }
 
+// A tile may be larger than its axis, as instructions that take so many rows want it.
+std::int64_t filled(const Region& r, const Schedule& s, const Span& span, std::int64_t extent) {
+  for (const auto& [v, c] : span.low.terms) {
+    const AxisStep& step = s.steps[static_cast<std::size_t>(v / 2)];
+    if (c == 1 && step.size > r.axes[static_cast<std::size_t>(step.axis)].constant()) extent = std::max(extent, step.size);
+  }
+  return extent;
+}
+
 }  // namespace
+
+std::int64_t box_elements(const Program& p, const Region& r, const Schedule& s, const ValueAt& at, const std::vector<Span>& box, const std::vector<std::int64_t>& extent) {
+  const std::int64_t row = 128 / static_cast<std::int64_t>(bytes_of(p.tensor(at.tensor).dtype));
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < extent.size(); ++d) n *= static_cast<int>(d) == at.order.back() ? ceil_div_i64(extent[d], row) * row : filled(r, s, box[d], extent[d]);
+  return n;
+}
 
 int cluster_step(const Schedule& s) {
   std::vector<int> tiles;
@@ -55,12 +71,19 @@ Or<EngineBox> engine_box(const Program& p, const Region& r, const Schedule& s, c
     const Span& span = box[d];
     if (span.step != 1 || span.floor > 0 || span.ceiling < dims[d]) return Refused{t.name + " is not read in whole boxes"};
     if (ragged(r, s, span) && range_of(r, s, span.high).second < dims[d]) return Refused{t.name + " ends within a box"};
-    if (i + 1 < layout.size() || extent[d] <= row) out.dims.push_back({dims[d], extent[d], stride[d], span.low, 1});
-    else if (dims[d] % row || extent[d] % row || !multiple_of(s, span.low, row)) return Refused{t.name + " does not fill panels of 128 bytes"};
+    const bool inner = i + 1 == layout.size(), fills = dims[d] % row == 0 && extent[d] % row == 0 && multiple_of(s, span.low, row);
+    if (inner && !fills && extent[d] == dims[d] && dims[d] * width % 16 == 0) {
+      out.dims.push_back({dims[d], row, 1, {}, 1}), out.panels = static_cast<int>(ceil_div_i64(dims[d], row));
+      out.panel_elements = row;
+      continue;
+    }
+    if (!inner || extent[d] <= row) out.dims.push_back({dims[d], inner ? extent[d] : filled(r, s, span, extent[d]), stride[d], span.low, 1});
+    else if (!fills) return Refused{t.name + " does not fill panels of 128 bytes"};
     else out.dims.push_back({row, row, 1, {}, 1});
   }
+  for (std::size_t i = 1; i < out.dims.size(); ++i) out.panel_elements *= out.dims[i].box;
   const auto inner = static_cast<std::size_t>(layout.back());
-  if (extent[inner] > row) out.dims.push_back({dims[inner] / row, extent[inner] / row, row, box[inner].low, row});
+  if (extent[inner] > row && out.panels == 1) out.dims.push_back({dims[inner] / row, extent[inner] / row, row, box[inner].low, row});
   if (out.dims[0].box != row) return Refused{t.name + " does not fill rows of 128 bytes"};
   if (out.dims.size() > 5 || out.dims.size() < 2) return Refused{fmt::format("{}: boxes of {} dims", t.name, out.dims.size())};
   for (const EngineBox::Dim& d : out.dims)

@@ -17,7 +17,12 @@ struct EngineBox {
   int parts = 1;                                     // blocks that bring one each, along
   std::size_t split = 0;                             // this dim
   std::int64_t part_elements = 0;
+  int panels = 1;                                    // boxes of rows of 128 bytes, one behind the other; the last is filled up with zeros
+  std::int64_t panel_elements = 0;
 };
+
+// Elements that arrive for a box of such an operand: rows are filled up to 128 bytes, and tiles that are larger than their axis to their size.
+std::int64_t box_elements(const Program&, const Region&, const Schedule&, const ValueAt& at, const std::vector<Span>& box, const std::vector<std::int64_t>& extent);
 
 // The loop along which blocks that follow one another differ; -1: none is tiled.
 int cluster_step(const Schedule&);

@@ -5,7 +5,6 @@
 //   copying warps                                       computing warps
 //   for k: wait free[stage]; copy A, B -> full[stage]   for k: wait full[stage]; multiply; arrive free[stage]
 #pragma once
-#include "schedule/engine_box.h"
 #include "target/cuda/copies_inl.h"
 
 namespace tilewright::cuda {
@@ -63,60 +62,68 @@ struct Bulk : Copies {
     }
     const bool to_all = box->parts > 1;
     if (bulk_copies.insert({box->dims.size(), to_all}).second) bulk_primitives += bulk_instruction(box->dims.size(), to_all);
-    std::string at;
-    for (std::size_t i = 0; i < box->dims.size(); ++i) {
-      const EngineBox::Dim& d = box->dims[i];
-      at += d.divisor == 1 ? ", " + affine(d.first) : fmt::format(", ({}) / {}", affine(d.first), d.divisor);
-      if (to_all && i == box->split) at += fmt::format(" + int(cluster_rank()) * {}", d.box);
+    for (int panel = 0; panel < box->panels; ++panel) {
+      std::string at, to = where.at(b.tensor).pointer;
+      for (std::size_t i = 0; i < box->dims.size(); ++i) {
+        const EngineBox::Dim& d = box->dims[i];
+        at += d.divisor == 1 ? ", " + affine(d.first) : fmt::format(", ({}) / {}", affine(d.first), d.divisor);
+        if (to_all && i == box->split) at += fmt::format(" + int(cluster_rank()) * {}", d.box);
+        if (i == 0 && panel > 0) at += fmt::format(" + {}", panel * d.box);
+      }
+      if (panel > 0) to += fmt::format(" + {}", panel * box->panel_elements);
+      if (to_all) to += fmt::format(" + cluster_rank() * {}", box->part_elements);
+      line(fmt::format("bulk_copy{}({}, m_{}, {}{}{});", to_all ? "_to_all" : "", to, tensor(b.tensor), barrier, at, to_all ? fmt::format(", {}", (1 << s.cluster) - 1) : ""));
     }
-    line(fmt::format("bulk_copy{}({}{}, m_{}, {}{}{});", to_all ? "_to_all" : "", where.at(b.tensor).pointer,
-                     to_all ? fmt::format(" + cluster_rank() * {}", box->part_elements) : "", tensor(b.tensor), barrier,
-                     at, to_all ? fmt::format(", {}", (1 << s.cluster) - 1) : ""));
   }
-  // Bytes that arrive in a block's stage, whoever asked for them.
+  // Bytes that arrive in a block's stage, whoever asked for them; panels are filled up with zeros.
   std::int64_t stage_bytes(const Buffer& b) const {
-    std::int64_t n = static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
-    for (std::int64_t e : b.extent) n *= e;
-    return n;
+    return static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) * box_elements(p, r, s, *b.at, b.box, b.extent);
   }
 
   // ---- handing stages over: barriers full[stage] and free[stage] of each ring; what stays for a tile is a ring of one stage
 
-  std::string ring_name(int step) const { return step < 0 ? "tile" : c_name(r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(step)].axis)]); }
+  std::string pipe_name(const Pipe& at) const {
+    const std::string ring = at.ring < 0 ? "tile" : c_name(r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(at.ring)].axis)]);
+    return at.apart ? ring + "_" + tensor(buffer(at.boxes[0]).tensor) : ring;
+  }
 
-  void place_pipes(const Block& nodes, int stages = 1) {
+  void place_pipes(const Block& nodes) {
     for (const Node& n : nodes) {
       if (const Pipe* at = std::get_if<Pipe>(&n.op); at && at->kind == Pipe::Kind::free) {
-        const std::string name = ring_name(at->ring);
+        const std::string name = pipe_name(*at);
         out.scratch = ceil_div_i64(out.scratch, 8) * 8;
-        pipes[name] = stages;
-        line(fmt::format("const unsigned full_{0} = shared_address(scratch + {1}), free_{0} = full_{0} + {2};", name, out.scratch, 8 * stages));
+        pipes[name] = at->stages;
+        line(fmt::format("const unsigned full_{0} = shared_address(scratch + {1}), free_{0} = full_{0} + {2};", name, out.scratch, 8 * at->stages));
         line("if (threadIdx.x == 0)");
-        line(fmt::format("  for (int i = 0; i < {0}; ++i) barrier_make(full_{1} + 8 * i, 1), barrier_make(free_{1} + 8 * i, {2});", stages, name, s.threads / 32 * s.cluster));
-        out.scratch += 16 * stages;
+        line(fmt::format("  for (int i = 0; i < {0}; ++i) barrier_make(full_{1} + 8 * i, 1), barrier_make(free_{1} + 8 * i, {2});", at->stages, name, s.threads / 32 * s.cluster));
+        out.scratch += 16 * at->stages;
       }
-      if (const For* f = std::get_if<For>(&n.op)) place_pipes(n.body, f->stages);
+      if (std::holds_alternative<For>(n.op)) place_pipes(n.body);
     }
   }
-  // `around`: the block that the pipe stands in, with its loads.
-  void pipe(const Pipe& at, const Block& around) {
-    const std::string name = ring_name(at.ring), stage = "stage_" + name;
+  void pipe(const Pipe& at) {
+    const std::string name = pipe_name(at), stage = "stage_" + name;
     if (at.kind == Pipe::Kind::free && role == Role::copies) {
       std::int64_t bytes = 0;
-      for (const Node& n : around)
-        if (const Load* l = std::get_if<Load>(&n.op); l && in_bulk(buffer(l->buffer))) bytes += stage_bytes(buffer(l->buffer));
+      for (BufferId b : at.boxes) bytes += stage_bytes(buffer(b));
       line(fmt::format("barrier_wait(free_{0} + 8 * {1}, phase_{0} ^ 1);", name, stage));
       line(fmt::format("barrier_expect(full_{} + 8 * {}, {});", name, stage, bytes));
+      if (at.stages > 1) at_stage(at.boxes, stage);
     } else if (at.kind == Pipe::Kind::full && role == Role::computes) {
       line(fmt::format("barrier_wait(full_{0} + 8 * {1}, phase_{0});", name, stage));
+      if (at.stages > 1) at_stage(at.boxes, stage);
     } else if (at.kind == Pipe::Kind::release) {
-      const std::int64_t stages = pipes.at(name);
       const std::string first = starts.count(at.ring) ? starts.at(at.ring) : "";
       if (role == Role::computes && at.kept) line(fmt::format("if ({} >= {}{}) {{", variable(2 * at.ring), first.empty() ? "" : first + " + ", at.kept * s.steps[static_cast<std::size_t>(at.ring)].size)), ++depth;
-      if (role == Role::computes) release(name, at.kept ? earlier(stage, at.kept, stages) : stage);
+      if (role == Role::computes) release(name, at.kept ? earlier(stage, at.kept, at.stages) : stage);
       if (role == Role::computes && at.kept) close(1);
-      line(stages == 1 ? fmt::format("phase_{} ^= 1;", name) : fmt::format("if (++stage_{0} == {1}) stage_{0} = 0, phase_{0} ^= 1;", name, stages));
+      advance(at);
     }
+  }
+  // A role goes on to the next stage.
+  void advance(const Pipe& at) {
+    const std::string name = pipe_name(at);
+    line(at.stages == 1 ? fmt::format("phase_{} ^= 1;", name) : fmt::format("if (++stage_{0} == {1}) stage_{0} = 0, phase_{0} ^= 1;", name, at.stages));
   }
   static std::string earlier(const std::string& stage, int by, std::int64_t stages) { return fmt::format("({0} < {1} ? {0} + {2} : {0} - {1})", stage, by, stages - by); }
   void release(const std::string& name, const std::string& stage) {
@@ -127,7 +134,7 @@ struct Bulk : Copies {
   void release_kept(const Node& ring) {
     for (const Node& n : ring.body)
       if (const Pipe* at = std::get_if<Pipe>(&n.op); at && at->kind == Pipe::Kind::release)
-        for (int k = at->kept; k > 0; --k) release(ring_name(at->ring), earlier("stage_" + ring_name(at->ring), k, pipes.at(ring_name(at->ring))));
+        for (int k = at->kept; k > 0; --k) release(pipe_name(*at), earlier("stage_" + pipe_name(*at), k, at->stages));
   }
   // Declares where a role is in each ring; a ring goes on across tiles.
   void begin_pipes() {

@@ -51,15 +51,37 @@ struct FragmentLeaf : TensorLeaf {
   // ---- points of a thread: row u / 2, column n * 8 + u % 2 of its own
 
   static constexpr const char* own_row = "threadIdx.x / 128 * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4";
-  void name_axes(const Points& points, StatementId id, const std::string& row, const std::string& column) {
+  // `places`: what is the same for all of a thread's points, and what is known once its loops are unrolled.
+  std::vector<ScalarSource::Place> places{};
+  void name_axes(const Points& points, StatementId id, const std::string& row, const std::string& column, const std::string& own_part = "0") {
+    places.clear();
     for (std::size_t x = 0; x < points.region.axes.size(); ++x) {
       const auto at = static_cast<RegionAxis>(x);
       const RegionAxis own = axis_in_region(id, axis_of(points, id, at));
-      const std::string offset = own == row_axis() ? fmt::format(" + int({}) + {} * 8", own_row, row) : points.full[x] == 1 || column.empty() ? "" : fmt::format(" + {}", column);
-      line(fmt::format("const int {} = {}{};", axis(points, at), low(points, at), offset));
+      ScalarSource::Place place{low(points, at), "0"};
+      if (own == row_axis()) {
+        place = {fmt::format("{} + int({})", place.base, own_row), row + " * 8"};
+        if (reads_by_row(points, id)) place = {fmt::format("min({} + {}, {})", place.base, place.offset, points.extent[x] - 1), "0"};
+      } else if (points.full[x] > 1 && !column.empty()) {
+        place = {fmt::format("{} + {}", place.base, own_part), column};
+      }
+      line(place.offset == "0" ? fmt::format("const int {} = {};", axis(points, at), place.base) : fmt::format("const int {} = {} + {};", axis(points, at), place.base, place.offset));
+      places.push_back(std::move(place));
     }
   }
-  static std::string own_column(const std::string& n, const std::string& u) { return fmt::format("{} * 8 + int(threadIdx.x % 4) * 2 + {}", n, u); }
+  // Whether a statement reads memory at rows that may not exist.
+  bool reads_by_row(const Points& points, StatementId id) const {
+    bool any = false;
+    for_each_access(statement(id), [&](const Access& a) {
+      if (held.count(a.tensor)) return;
+      for (const Index& i : indices(points, id, a.at))
+        for (std::size_t x = 0; x < points.region.axes.size(); ++x)
+          any |= axis_in_region(id, axis_of(points, id, static_cast<RegionAxis>(x))) == row_axis() && mentions_axis(i, static_cast<RegionAxis>(x));
+    });
+    return any;
+  }
+  void name_point(const Points& points, StatementId id) { name_axes(points, id, "u / 2", "n * 8 + u % 2", own_columns); }
+  static constexpr const char* own_columns = "int(threadIdx.x % 4) * 2";
   // The condition under which a point exists in a ragged tile; empty where it always does.
   bool whole_turns = false;              // every column exists, every guard holds
   std::string existing(const Points& points, StatementId id, bool rows) const {
@@ -68,7 +90,8 @@ struct FragmentLeaf : TensorLeaf {
     for (std::size_t x = 0; x < points.region.axes.size(); ++x) {
       const auto at = static_cast<RegionAxis>(x);
       const bool row = axis_in_region(id, axis_of(points, id, at)) == row_axis();
-      if ((row && !rows) || always_live(points, at)) continue;
+      // A group has 64 rows, whether there are as many or not.
+      if ((row && !rows) || (always_live(points, at) && !(row && points.full[x] < s.threads / 2))) continue;
       all += fmt::format("{}{} < {}", all.empty() ? "" : " && ", axis(points, at), high(points, at));
     }
     return all;
@@ -160,10 +183,10 @@ struct FragmentLeaf : TensorLeaf {
       name_axes(*points, id, "u", "");
     } else {
       open_columns_of(shape->columns);
-      name_axes(*points, id, "u / 2", own_column("n", "u % 2"));
+      name_point(*points, id);
     }
     ScalarSource source(p, *points, where, axes(*points), pad());
-    source.approximate = true;
+    source.approximate = true, source.places = places;
     if (!know_fragments(source, id, "n", "u", rows_only ? "u" : "u / 2")) return;
     const DType have = compute_type(st.body->dtype);
     std::string v = source.value(st.body, id), live = existing(*points, id, false);
@@ -216,15 +239,32 @@ struct FragmentLeaf : TensorLeaf {
       close(1);
       return;
     }
-    const bool pairs = shape.columns % 2 == 0 && p.tensor(st.out).dims[static_cast<std::size_t>(layouts[static_cast<std::size_t>(st.out)].back())].constant() % 2 == 0 &&
-                       column_stride(points, id, shape) == 1;
+    const std::int64_t inner = p.tensor(st.out).dims[static_cast<std::size_t>(layouts[static_cast<std::size_t>(st.out)].back())].constant();
+    const bool beside = column_stride(points, id, shape) == 1, pairs = beside && inner % 2 == 0;
+    if (beside && inner % 4 == 0 && shape.columns % 16 == 0 && bytes_of(p.tensor(st.out).dtype) == 2) return store_fours(points, id, shape);
     line("#pragma unroll");
     line(fmt::format("for (int n = 0; n < {}; ++n)", shape.columns / 8));
     line("#pragma unroll");
     line(fmt::format("for (int u = 0; u < 4; u += {}) {{", pairs ? 2 : 1));
     ++depth;
-    name_axes(points, id, "u / 2", own_column("n", "u % 2"));
+    name_point(points, id);
     line(fmt::format("{}put<{}>(&{}, {} + n * 4 + u);", live.empty() ? "" : fmt::format("if ({}) ", live), pairs ? 2 : 1, address, fragment(st.out)));
+    close(1);
+  }
+  // Two threads exchange halves of two fragments, so that four of them fill a sector.
+  void store_fours(const Points& points, StatementId id, const Shape& shape) {
+    const Statement& st = statement(id);
+    ScalarSource to(p, points, where, axes(points), pad());
+    const std::string address = to.address(st.out, indices(points, id, st.at)), live = existing(points, id, true), t = fragment(st.out);
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {}; n += 2)", shape.columns / 8));
+    line("#pragma unroll");
+    line("for (int u = 0; u < 4; u += 2) {");
+    ++depth;
+    line(fmt::format("const float four[4] = {{{0}[n * 4 + u], {0}[n * 4 + u + 1], {0}[n * 4 + u + 4], {0}[n * 4 + u + 5]}};", t));
+    line(fmt::format("const word<8> together = exchange<{}>(four);", stored_type_of(p.tensor(st.out).dtype)));
+    name_axes(points, id, "u / 2", "n * 8", "int(threadIdx.x % 2 * 8 + threadIdx.x / 2 % 2 * 4)");
+    line(fmt::format("{}*reinterpret_cast<word<8>*>(&{}) = together;", live.empty() ? "" : fmt::format("if ({}) ", live), address));
     close(1);
   }
   std::int64_t column_stride(const Points& points, StatementId id, const Shape& shape) const {
@@ -252,9 +292,9 @@ struct FragmentLeaf : TensorLeaf {
     line("#pragma unroll");
     line(fmt::format("for (int e = 0; e < {}; ++e) {}[e] = {};", chains, part, none));
     open_columns_of(shape->columns);
-    name_axes(*points, id, "u / 2", own_column("n", "u % 2"));
+    name_point(*points, id);
     ScalarSource source(p, *points, where, axes(*points), pad());
-    source.approximate = true;
+    source.approximate = true, source.places = places;
     if (!know_fragments(source, id, "n", "u", "u / 2")) return;
     std::string v = source.value(st.body, id), live = existing(*points, id, false);
     if (st.guard && !whole_turns) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
@@ -263,15 +303,96 @@ struct FragmentLeaf : TensorLeaf {
     const std::string chain = chains == 8 ? part + "[n % 2 * 4 + u]" : part + "[u]";
     line(fmt::format("{} = {};", chain, combined(st.reducer, chain, v)));
     close(1);
+    const bool apart = adds_up_behind(id), lags = st.reducer == Reducer::max && lag_of(st.out) > 0;
     line("#pragma unroll");
     line("for (int u = 0; u < 2; ++u) {");
     ++depth;
     auto fold = [&](const std::string& other) { line(fmt::format("{0}[u * 2] = {1};", part, combined(st.reducer, part + "[u * 2]", other))); };
     fold(part + "[u * 2 + 1]");
     if (chains == 8) fold(part + "[u * 2 + 4]"), fold(part + "[u * 2 + 5]");
-    for (int lanes : {1, 2}) fold(fmt::format("__shfl_xor_sync(0xffffffffu, {}[u * 2], {})", part, lanes));
-    line(fmt::format("{0}[u] = {1};", fragment(st.out), combined(st.reducer, fragment(st.out) + "[u]", part + "[u * 2]")));
+    for (int lanes : {1, 2})
+      if (!apart) fold(fmt::format("__shfl_xor_sync(0xffffffffu, {}[u * 2], {})", part, lanes));
+    const std::string whole = combined(st.reducer, fragment(st.out) + "[u]", part + "[u * 2]");
+    if (lags) {
+      line(fmt::format("const float high = {};", whole));
+      line(fmt::format("if (!(high - {0}[u] <= {1})) {0}[u] = high;  // it may lag behind: sums are as exact", fragment(st.out), literal(lag_of(st.out), DType::f32)));
+    } else {
+      line(fmt::format("{}[u] = {};", fragment(st.out), whole));
+    }
+    if (apart) behind_loop.insert(id);
     close(2);
+  }
+
+  // ---- what a turn need not do
+
+  const Block* turn_nodes = nullptr;     // of the loop that is printed
+  std::set<StatementId> behind_loop{};   // sums whose threads add up what they have behind the loop
+
+  bool in_turn(StatementId id) const {
+    return turn_nodes && std::any_of(turn_nodes->begin(), turn_nodes->end(), [&](const Node& n) {
+      const Compute* c = std::get_if<Compute>(&n.op);
+      return c && c->statement == id;
+    });
+  }
+  static bool reads(const Statement& st, TensorId t) {
+    bool any = false;
+    for_each_access(st, [&](const Access& a) { any |= a.tensor == t; });
+    return any;
+  }
+  // A sum of rows that lives across the loop, and that a turn does nothing with but multiply it.
+  bool adds_up_behind(StatementId id) const {
+    const Statement& st = statement(id);
+    if (st.reducer != Reducer::sum || !in_turn(id)) return false;
+    for (const Node& n : *turn_nodes) {
+      if (const Init* i = std::get_if<Init>(&n.op); i && buffer(i->buffer).tensor == st.out) return false;
+      const Compute* c = std::get_if<Compute>(&n.op);
+      if (!c || c->statement == id) continue;
+      const Statement& other = statement(c->statement);
+      if (other.out == st.out ? row_factor(other) < 0 : reads(other, st.out)) return false;
+    }
+    return true;
+  }
+  void add_up() {
+    for (StatementId id : behind_loop) {
+      const Statement& st = statement(id);
+      line("#pragma unroll");
+      line("for (int u = 0; u < 2; ++u) {");
+      ++depth;
+      for (int lanes : {1, 2}) line(fmt::format("{0}[u] += __shfl_xor_sync(0xffffffffu, {0}[u], {1});", fragment(st.out), lanes));
+      close(1);
+    }
+    behind_loop.clear();
+  }
+
+  // By how much a maximum that only bounds exponents may stay behind: so that none is larger than 2^8. 0: it may not.
+  double lag_of(TensorId t) const {
+    double scale = 0;
+    for (StatementId id : r.statements) {
+      const Statement& st = statement(id);
+      if (!reads(st, t) || st.out == t) continue;
+      if (!in_turn(id) || std::count(nest.outputs.begin(), nest.outputs.end(), st.out)) return 0;
+      if (st.body->op == Op::read) continue;       // what it was
+      const double by = exponent_scale(st.body, t);
+      if (by <= 0 || (scale > 0 && by != scale)) return 0;
+      scale = by;
+    }
+    return scale > 0 && !std::count(nest.outputs.begin(), nest.outputs.end(), t) ? 8 * std::log(2.0) / scale : 0;
+  }
+  // The factor of t in exponentials, if the body reads it nowhere else (but to see whether it has changed).
+  double exponent_scale(const ScalarRef& x, TensorId t, bool inside = false, double by = 1) const {
+    if (x->op == Op::read) return std::get<Access>(x->leaf).tensor != t ? 0 : inside ? by : -1;
+    if (x->op == Op::eq || x->op == Op::ne) return 0;
+    double factor = 0, found = 0;
+    for (std::size_t i : {0, 1})
+      if (x->op == Op::mul && inside && is_literal(x->args[i], &factor)) return exponent_scale(x->args[1 - i], t, inside, by * factor);
+    if (x->op == Op::exp) inside = true;
+    else if (inside && x->op != Op::sub && x->op != Op::add && x->op != Op::cast) inside = false;
+    for (const ScalarRef& a : x->args) {
+      const double own = exponent_scale(a, t, inside, by);
+      if (own < 0 || (own > 0 && found > 0 && own != found)) return -1;
+      found = std::max(found, own);
+    }
+    return found;
   }
 
   // Both operands from scratch, or the first one from registers.
@@ -302,29 +423,30 @@ struct FragmentLeaf : TensorLeaf {
     issue_contract(*points, id, k, *a, *b, registers);
   }
 
-  // A contraction's instructions; those of an earlier turn read its stage.
+  // A contraction's instructions. Those that are put off read the stage that their pipe is at.
   StatementId put_off = -1;              // the contraction that ends a turn, if turns overlap
-  bool first_turn = false;
+  std::optional<Pipe> put_off_ring{};    // that brings its operand
+  bool first_turn = false, settled = true;   // settled: nothing of the turn before is under way any more
 
   void issue_contract(const Points& points, StatementId id, RegionAxis k, const Access& a, const Access& b, bool registers) {
     const Statement& st = statement(id);
     const Shape& shape = held.at(st.out);
     const std::int64_t products = full(points, k);
     const DType type = p.tensor(b.tensor).dtype;
-    const bool k_last = stride_along(points, id, b, k) == 1;
+    const bool k_last = stride_along(points, id, b, k) == 1, later = id == put_off;
     const std::string name = out.name + "_" + tensor(st.out);
     if (made_instructions.insert(id).second) group_primitives += group_instruction(name, static_cast<int>(shape.columns), type == DType::bf16, !k_last, registers);
-    const bool later = id == put_off;
+    if (registers && later) settle();
     if (registers) pack_operand(a.tensor, products, stored_type_of(type), !later);
     const std::int64_t rows = s.threads / 2;     // of the tile: 64 a group
-    const std::string from_b = k_last ? fmt::format("operand(columns + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", shape.columns * 128) : "k * 2")
-                                      : fmt::format("operand(columns + k * 128, {}, 1024)", products * 128);
-    const std::string from_a = registers ? fmt::format("p_{} + k / 4", tensor(a.tensor))
-                                         : fmt::format("operand(rows + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", rows * 128) : "k * 2");
+    // Sixteen products further on: in a panel of 128 bytes, or so many rows of it.
+    const std::string from_b = "columns + " + (k_last ? panel_step(products, shape.columns) : std::string("k * 8"));
+    const std::string from_a = registers ? fmt::format("p_{} + k / 4", tensor(a.tensor)) : "rows + " + panel_step(products, rows);
     std::vector<std::string> lines;
     lines.push_back("{");
-    if (!registers) lines.push_back(fmt::format("  const unsigned rows = shared_address({}) + threadIdx.x / 128 * {};", where.at(a.tensor).pointer, 64 * 128));
-    lines.push_back(fmt::format("  const unsigned columns = shared_address({});", later ? earlier_stage(b.tensor) : where.at(b.tensor).pointer));
+    if (!registers) lines.push_back(fmt::format("  const unsigned long long rows = operand(shared_address({}) + threadIdx.x / 128 * {}, 16, 1024);", where.at(a.tensor).pointer, 64 * 128));
+    lines.push_back(fmt::format("  const unsigned long long columns = operand(shared_address({}), {}, 1024);", later ? put_off_stage(b.tensor) : where.at(b.tensor).pointer,
+                                k_last ? 16 : products * 128));
     lines.push_back("  group_begin();");
     lines.push_back("  #pragma unroll");
     lines.push_back(fmt::format("  for (int k = 0; k < {}; k += 16) group_multiply_{}({}, {}, {}, {});", products, name, fragment(st.out), from_a, from_b, fresh.count(st.out) ? "k > 0" : "1"));
@@ -341,17 +463,30 @@ struct FragmentLeaf : TensorLeaf {
     if (beside && !first_turn) print_put_off();
     if (beside) line(fmt::format("turn_ends<{}>();", s.threads / 128));
     wait_for(st.out, beside && !first_turn ? 1 : 0);
+    settled = first_turn || !beside;
   }
   std::set<StatementId> made_instructions{};
   std::vector<std::string> put_off_lines{};
+  // Whether a pipe is handled where the contraction that was put off is.
+  bool put_off_pipe(const Pipe& at) const { return put_off_ring && at.ring == put_off_ring->ring && at.boxes == put_off_ring->boxes; }
   void print_put_off() {
     line(fmt::format("// of the turn before: {}", print(p, statement(put_off))));
+    if (put_off_ring) line(fmt::format("barrier_wait(full_{0} + 8 * stage_{0}, phase_{0});", pipe_name(*put_off_ring)));
     for (const std::string& text : put_off_lines) line(text);
   }
-  std::string earlier_stage(TensorId t) const {
-    const Buffer& b = buffer_of(t);
-    const std::string ring = ring_name(s.steps.empty() ? -1 : static_cast<int>(s.steps.size()) - 1);
-    return fmt::format("ring_{} + {} * {}", tensor(t), earlier("stage_" + ring, 1, b.at->stages), stage_elements.at(t));
+  std::string put_off_stage(TensorId t) const {
+    if (!put_off_ring) return where.at(t).pointer;
+    return put_off_ring->stages == 1 ? where.at(t).pointer : fmt::format("ring_{} + stage_{} * {}", tensor(t), pipe_name(*put_off_ring), stage_elements.at(t));
+  }
+  // What was put off is complete: its boxes may be overwritten, and its registers used.
+  void settle() {
+    if (settled) return;
+    settled = true;
+    wait_for(statement(put_off).out, 0);
+    if (!put_off_ring) return;
+    const std::string name = pipe_name(*put_off_ring);
+    release(name, "stage_" + name);
+    advance(*put_off_ring);
   }
   // Until then nothing may touch the result: the wait names its registers.
   void wait_for(TensorId t, int pending) {
@@ -390,20 +525,38 @@ struct FragmentLeaf : TensorLeaf {
     }
     const auto c = contraction(p, statement(put_off));
     const auto points = common_points(p, nest, {put_off});
-    for (const Access* a : {c->a, c->b})
-      if (!in_scratch(buffer_of(a->tensor)))
-        for (std::size_t x = 0; x < points->region.axes.size(); ++x)
-          if (const AxisId own = axis_of(*points, put_off, static_cast<RegionAxis>(x)); std::count(c->k.begin(), c->k.end(), own) && points->full[x] > 1)
-            line(fmt::format("unsigned p_{}[{}];", tensor(a->tensor), points->full[x] / 4));
+    for (const Access* a : {c->a, c->b}) {
+      if (in_scratch(buffer_of(a->tensor))) {
+        ring_of_put_off(turn, a->tensor);
+        continue;
+      }
+      for (std::size_t x = 0; x < points->region.axes.size(); ++x)
+        if (const AxisId own = axis_of(*points, put_off, static_cast<RegionAxis>(x)); std::count(c->k.begin(), c->k.end(), own) && points->full[x] > 1)
+          line(fmt::format("unsigned p_{}[{}];", tensor(a->tensor), points->full[x] / 4));
+    }
+  }
+  // Its operand stays until the next turn has read it: no other statement may be handed it before.
+  void ring_of_put_off(const Block& turn, TensorId t) {
+    for (const Node& n : turn)
+      if (const Pipe* at = std::get_if<Pipe>(&n.op); at && at->kind == Pipe::Kind::full && std::count(at->boxes.begin(), at->boxes.end(), nest_buffer(t))) {
+        if (at->boxes.size() == 1) put_off_ring = *at;
+        else why = p.tensor(t).name + " comes with what an earlier contraction of the turn reads";
+      }
+  }
+  BufferId nest_buffer(TensorId t) const {
+    for (std::size_t b = 0; b < nest.buffers.size(); ++b)
+      if (nest.buffers[b].tensor == t) return static_cast<BufferId>(b);
+    return -1;
   }
   // The first statement of a turn that touches the sum of the last one: that must be there.
   void before_correction(StatementId id) {
-    if (put_off >= 0 && !first_turn && id != put_off && statement(id).out == statement(put_off).out) wait_for(statement(id).out, 0);
+    if (put_off >= 0 && id != put_off && statement(id).out == statement(put_off).out) settle();
   }
   void end_overlap() {
     print_put_off();
-    wait_for(statement(put_off).out, 0);
-    put_off = -1;
+    settled = false;
+    settle();
+    put_off = -1, put_off_ring.reset();
   }
 
   // As the instruction takes it: four registers a thread for 16 products.

@@ -10,6 +10,7 @@
 
 #include "expr/text.h"
 #include "schedule/bounds.h"
+#include "schedule/engine_box.h"
 #include "target/cuda/scalar_source.h"
 #include "target/cuda/source.h"
 
@@ -117,8 +118,8 @@ struct KernelText {
         w.filled = b.outside.has_value() && (!made_here(r, p, b.tensor) || *b.outside == 0);      // what is made here is 0 outside
         if (b.at->swizzled) {
           const std::int64_t inner = b.extent[static_cast<std::size_t>(b.at->order.back())];
-          if (b.at->order.size() < 2 || inner % swizzled_row(b)) why = p.tensor(b.tensor).name + " does not fill swizzled rows of 128 bytes";
-          else elements *= inner / swizzled_row(b);
+          if (b.at->order.size() < 2 || (!b.at->bulk && inner % swizzled_row(b))) why = p.tensor(b.tensor).name + " does not fill swizzled rows of 128 bytes";
+          else elements = b.at->bulk ? box_elements(p, r, s, *b.at, b.box, b.extent) : elements * (inner / swizzled_row(b));
         }
         const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
         const std::int64_t granule = b.at->swizzled ? 1024 : 128, bytes = ceil_div_i64(elements * width, granule) * granule;

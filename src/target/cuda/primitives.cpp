@@ -69,13 +69,14 @@ template <class T> TW_DEVICE T floor_div(T a, T b) { T q = a / b; return q * b !
 template <class T> TW_DEVICE T floor_mod(T a, T b) { T r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 TW_DEVICE float floor_div(float a, float b) { return floorf(a / b); }
 TW_DEVICE float floor_mod(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-TW_DEVICE float exp_fast(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.44269504f)); return r; }
-TW_DEVICE float divide_fast(float a, float b) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
-TW_DEVICE float exp_difference(float a, float b) {
+// Exponentials by the special unit, whose base is 2: `by` is log2(e), times what the exponent is scaled by.
+TW_DEVICE float exp_fast(float x, float by) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * by)); return r; }
+TW_DEVICE float exp_difference(float a, float b, float by) {
   float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(fmaf(a, 1.44269504f, -(b * 1.44269504f))));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(fmaf(a, by, -(b * by))));
   return r;
 }
+TW_DEVICE float divide_fast(float a, float b) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 TW_DEVICE int shift_left(int a, int b) { return b < 32 ? a << b : 0; }
 TW_DEVICE int shift_right(int a, int b) { return b < 32 ? a >> b : a >> 31; }
 

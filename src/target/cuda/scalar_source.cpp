@@ -208,6 +208,10 @@ std::string ScalarSource::node(const ScalarRef& s) {
     case Op::read: name = read(std::get<Access>(s->leaf)); break;
     case Op::cast: {
       const DType from = compute_type(s->args[0]->dtype);
+      if (std::string apart = s->dtype == DType::f32 && !is_float(from) ? float_of_places(s->args[0]) : ""; !apart.empty()) {
+        name = temporary("float", apart);
+        break;
+      }
       name = temporary(type_of(s->dtype), rounded(node(s->args[0]), from, s->dtype));
       break;
     }
@@ -229,10 +233,48 @@ std::string ScalarSource::node(const ScalarRef& s) {
   return known_[s.get()] = name;
 }
 
-// Divisions by constants as products, and exponentials of differences with the factor of the special unit's base in a multiply-add.
+// An integer of axes as what a thread's points share and what is a constant of each, and a bound of it.
+std::optional<ScalarSource::Spread> ScalarSource::spread(const ScalarRef& s) {
+  double v = 0;
+  if (is_literal(s, &v)) return Spread{{fmt::format("{}", static_cast<std::int64_t>(v)), "0"}, static_cast<std::int64_t>(std::abs(v))};
+  if (s->op == Op::size) return spread(integer(std::get<Size>(s->leaf).constant(), DType::i64));
+  if (s->op == Op::axis) {
+    const auto a = static_cast<std::size_t>(std::get<AxisId>(s->leaf));
+    return Spread{places[a], points_.extent[a] + 1024};
+  }
+  if (s->op == Op::cast && !is_float(s->dtype) && s->dtype != DType::boolean && bytes_of(s->dtype) >= 4) return spread(s->args[0]);
+  if (s->op != Op::add && s->op != Op::sub) return std::nullopt;
+  const auto a = spread(s->args[0]), b = spread(s->args[1]);
+  if (!a || !b) return std::nullopt;
+  const char* op = s->op == Op::add ? "+" : "-";
+  return Spread{{fmt::format("({} {} ({}))", a->place.base, op, b->place.base), fmt::format("({} {} ({}))", a->place.offset, op, b->place.offset)}, a->largest + b->largest};
+}
+std::string ScalarSource::float_of_places(const ScalarRef& s) {
+  const auto sum = places.empty() ? std::nullopt : spread(s);
+  return sum && sum->largest < (1 << 23) ? fmt::format("float({}) + float({})", sum->place.base, sum->place.offset) : "";
+}
+
+// exp(a*c - b*c) by the special unit: one multiply-add in front of it, with the factor of its base.
+std::string ScalarSource::fast_exponential(const ScalarRef& x) {
+  auto scaled = [](const ScalarRef& s, double& by) -> ScalarRef {
+    if (s->op == Op::mul && is_literal(s->args[1], &by)) return s->args[0];
+    if (s->op == Op::mul && is_literal(s->args[0], &by)) return s->args[1];
+    by = 1;
+    return s;
+  };
+  double left = 1, right = 1;
+  if (x->op == Op::sub) {
+    const ScalarRef a = scaled(x->args[0], left), b = scaled(x->args[1], right);
+    if (left == right) return fmt::format("exp_difference({}, {}, {})", node(a), node(b), literal(left * 1.4426950408889634, DType::f32));
+    return fmt::format("exp_difference({}, {}, 1.44269504f)", node(x->args[0]), node(x->args[1]));
+  }
+  const ScalarRef a = scaled(x, left);
+  return fmt::format("exp_fast({}, {})", node(a), literal(left * 1.4426950408889634, DType::f32));
+}
+
+// Divisions by constants as products.
 std::string ScalarSource::fast_form(const Scalar& s) {
-  if (s.op == Op::exp && s.args[0]->op == Op::sub) return fmt::format("exp_difference({}, {})", node(s.args[0]->args[0]), node(s.args[0]->args[1]));
-  if (s.op == Op::exp) return fmt::format("exp_fast({})", node(s.args[0]));
+  if (s.op == Op::exp) return fast_exponential(s.args[0]);
   double by = 0;
   if (s.op == Op::div && is_literal(s.args[1], &by) && by != 0 && std::isfinite(1 / by)) return fmt::format("{} * ({})", node(s.args[0]), literal(1 / by, DType::f32));
   if (s.op == Op::div) return fmt::format("divide_fast({}, {})", node(s.args[0]), node(s.args[1]));

@@ -37,11 +37,19 @@ class ScalarSource {
   std::string index(const Index&);
   bool conditional(const Access&);                                  // whether an element outside of the tensor may be asked for
   bool approximate = false;                                         // for 16-bit results: exponentials by the special unit (their relative error is 1e-7 of the largest term in the exponent), products for quotients
+  // Of the axes, where they are sums of what all of a thread's points share and what is a constant of each: then integers of them become
+  // floats once a thread.
+  struct Place { std::string base, offset; };
+  std::vector<Place> places{};
   std::string lines;                                                // what was printed so far
 
  private:
   std::string node(const ScalarRef&);
   std::string fast_form(const Scalar&);                             // empty: none
+  std::string fast_exponential(const ScalarRef& exponent);
+  std::string float_of_places(const ScalarRef&);                    // empty: it is no sum of axes
+  struct Spread { Place place; std::int64_t largest = 0; };
+  std::optional<Spread> spread(const ScalarRef&);
   std::string operation(const Scalar&, const std::vector<std::string>& args, DType operand);
   std::string read(const Access&);
   std::string inside(const Access&);

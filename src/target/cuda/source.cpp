@@ -39,11 +39,11 @@ struct NestText : FragmentLeaf {
     std::vector<StatementId> begun;
     for (std::size_t n = 0; n < nodes.size() && why.empty(); ++n) {
       if (role == Role::copies) {
-        copying(nodes[n], nodes);
+        copying(nodes, n);
       } else if (const Load* l = std::get_if<Load>(&nodes[n].op)) {
         if (l->ahead == 0 && !in_bulk(buffer(l->buffer))) load(buffer(l->buffer));
       } else if (const Pipe* at = std::get_if<Pipe>(&nodes[n].op)) {
-        pipe(*at, nodes);
+        if (!put_off_pipe(*at)) pipe(*at);
       } else if (const Meet* meet = std::get_if<Meet>(&nodes[n].op)) {
         const bool head = ring && n == 0;
         if (head) line(fmt::format("copies_arrive<{}>();", meet->pending));
@@ -70,13 +70,14 @@ struct NestText : FragmentLeaf {
   }
 
   // What copying warps do: the loops, and their part of the rings.
-  void copying(const Node& n, const Block& around) {
-    if (const For* f = std::get_if<For>(&n.op)) return loop(n, *f);
-    if (const Pipe* at = std::get_if<Pipe>(&n.op)) return pipe(*at, around);
-    const Load* l = std::get_if<Load>(&n.op);
+  void copying(const Block& around, std::size_t n) {
+    if (const For* f = std::get_if<For>(&around[n].op)) return loop(around[n], *f);
+    if (const Pipe* at = std::get_if<Pipe>(&around[n].op)) return pipe(*at);
+    const Load* l = std::get_if<Load>(&around[n].op);
     if (!l || !in_bulk(buffer(l->buffer))) return;
-    const auto before = std::find_if(around.begin(), around.end(), [](const Node& m) { return std::holds_alternative<Pipe>(m.op); });
-    bulk_load(buffer(l->buffer), fmt::format("full_{0} + 8 * stage_{0}", ring_name(std::get<Pipe>(before->op).ring)));
+    for (const Node& other : around)
+      if (const Pipe* at = std::get_if<Pipe>(&other.op); at && at->kind == Pipe::Kind::free && std::count(at->boxes.begin(), at->boxes.end(), l->buffer))
+        bulk_load(buffer(l->buffer), fmt::format("full_{0} + 8 * stage_{0}", pipe_name(*at)));
   }
 
   bool grouped() const { return std::any_of(s.leaves.begin(), s.leaves.end(), [](const LeafAt& l) { return l.group; }); }
@@ -130,6 +131,8 @@ struct NestText : FragmentLeaf {
     const bool overlaps = s.overlapped && piped && role == Role::computes, bounded = f.stages == 1 || piped;
     const std::string first = bounded ? first_turn_of(f) : "0", more = bounded ? more_turns(f) : fmt::format("{} < {}", lo, end_of(f));
     if (bounded) bound_turns(f);
+    const Block* const around_turn = turn_nodes;
+    if (s.fragments && role == Role::computes) turn_nodes = &node.body;
     if (first != "0") starts[f.step] = first;
     if (overlaps) begin_overlap(node.body);
     if (overlaps) {                      // the first turn has none before it
@@ -147,6 +150,8 @@ struct NestText : FragmentLeaf {
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, end_of(f)));
     turns_of(node, f, piped);
     if (overlaps) end_overlap();
+    add_up();
+    turn_nodes = around_turn;
     if (piped && role == Role::computes) {
       if (grouped()) line("group_wait<0>();");
       release_kept(node);
@@ -169,20 +174,22 @@ struct NestText : FragmentLeaf {
     close(1);
   }
   void turn(const Node& node, const For& f, bool piped) {
-    if (f.stages > 1) at_stage(ring_of(node), "stage_" + variable_name(f));
+    if (f.stages > 1 && !piped) at_stage(ring_of(node), "stage_" + variable_name(f));
     block(node.body, f.stages > 1 ? &node : nullptr);
     if (f.stages > 1 && !piped) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
     close(1);
   }
 
-  // The tile of each block. In bands, blocks that run together share operands of both axes.
+  // The tile of each block. In bands, blocks that run together share operands of both axes. Tiles with many turns come first, so that
+  // short ones fill what is left in the end.
   void grid_tiles(const std::vector<const For*>& grid) {
     const std::int64_t all = tiles_of(grid);
     if (s.blocks > 0 && s.blocks < all) {
       line(fmt::format("for (unsigned tile = blockIdx.x; tile < {}; tile += gridDim.x) {{", all));
       ++depth;
     }
-    const bool in_turn = s.blocks > 0 && s.blocks < all, uneven = in_turn && s.fragments && s.cluster == 1;
+    const For* const stream = uneven_stream(nest.body);
+    const bool in_turn = s.blocks > 0 && s.blocks < all, uneven = in_turn && stream && s.cluster == 1;
     // Tiles may differ in how many turns they take: rounds go there and back.
     if (uneven) line(fmt::format("const unsigned round = tile / gridDim.x, behind = tile - round * gridDim.x, there = min(gridDim.x, {} - round * gridDim.x);", all));
     line(uneven ? "unsigned block = round % 2 ? tile - behind + there - 1 - behind : tile;" : in_turn ? "unsigned block = tile;" : "unsigned block = blockIdx.x;");
@@ -198,7 +205,8 @@ struct NestText : FragmentLeaf {
     for (std::size_t i = grid.size(); i-- > 0;) {
       const For& f = *grid[i];
       const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1);
-      const std::string tile = i >= rest ? at[i] : fmt::format("block % {}", tiles(i));
+      std::string tile = i >= rest ? at[i] : fmt::format("block % {}", tiles(i));
+      if (stream && i + 1 == grid.size() && late_tiles_longer(*stream, f)) tile = fmt::format("{} - {}", tiles(i) - 1, i >= rest ? at[i] : "(" + tile + ")");
       if (f.slots >= 0) open_row(f.slots, tile, lo, hi, in_turn ? "continue" : "return");
       else line(fmt::format("const int {0} = int({1}) * {2}, {3} = min({0} + {2}, {4});", lo, tile, f.size, hi, f.extent));
       if (i < rest) line(fmt::format("block /= {};", tiles(i)));
@@ -224,7 +232,7 @@ struct NestText : FragmentLeaf {
     place_pipes(body);
     line("barriers_made();");
     line(s.cluster > 1 ? "cluster_meet();" : "__syncthreads();");
-    const int copying = 40, computing = std::min((65536 / std::max(1, s.resident) - 128 * copying) / s.threads / 8 * 8, 240);
+    const int copying = s.fragments ? 32 : 40, computing = std::min((65536 / std::max(1, s.resident) - 128 * copying) / s.threads / 8 * 8, 240);
     line(fmt::format("if (threadIdx.x >= {}) {{  // copies", s.threads));
     ++depth;
     line(fmt::format("registers_down<{}>();", copying));

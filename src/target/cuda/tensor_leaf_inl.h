@@ -203,19 +203,21 @@ struct TensorLeaf : VectorLeaf {
     line("{");
     ++depth;
     line(fmt::format("const int group_m = threadIdx.x / 128 % {0}, group_n = threadIdx.x / 128 / {0};", at.warps_m / 4));
-    line(fmt::format("const unsigned rows = shared_address({}) + group_m * {};", where.at(t.a->tensor).pointer, 64 * 128));
-    line(fmt::format("const unsigned columns = shared_address({}) + group_n * {};", where.at(t.b->tensor).pointer,
-                     t.k_last ? at.columns * 128 : at.columns / 64 * products * 128));
+    line(fmt::format("const unsigned long long rows = operand(shared_address({}) + group_m * {}, 16, 1024);", where.at(t.a->tensor).pointer, 64 * 128));
+    line(fmt::format("const unsigned long long columns = operand(shared_address({}) + group_n * {}, {}, 1024);", where.at(t.b->tensor).pointer,
+                     t.k_last ? at.columns * 128 : at.columns / 64 * products * 128, t.k_last ? 16 : products * 128));
     line("group_begin();");
     line("#pragma unroll");
     line(fmt::format("for (int k = 0; k < {}; k += 16)", products));
-    const std::string panel = products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", t.rows * 128) : "k * 2";
-    const std::string b = t.k_last ? fmt::format("operand(columns + {}, 16, 1024)", products > 64 ? fmt::format("k / 64 * {} + k % 64 * 2", t.columns * 128) : "k * 2")
-                                   : fmt::format("operand(columns + k * 128, {}, 1024)", products * 128);
-    line(fmt::format("  group_multiply_{}(acc_{}, operand(rows + {}, 16, 1024), {});", out.name, tensor(statement(leaf.first).out), panel, b));
+    line(fmt::format("  group_multiply_{}(acc_{}, rows + {}, columns + {});", out.name, tensor(statement(leaf.first).out), panel_step(products, t.rows),
+                     t.k_last ? panel_step(products, t.columns) : "k * 8"));
     line("group_commit();");
     line(fmt::format("group_wait<{}>();", buffer_of(t.a->tensor).at->kept));
     close(1);
+  }
+  // From products 0 to k of an operand whose rows run along them, in the units of its description: 16 bytes. Panels hold 64 products.
+  static std::string panel_step(std::int64_t products, std::int64_t rows) {
+    return products > 64 ? fmt::format("(k / 64 * {} + k % 64 / 8)", rows * 8) : "k / 8";
   }
   // `registers`: a's fragments are held there, four a thread. Without `add` what was in d is overwritten.
   static std::string group_instruction(const std::string& name, int columns, bool bf16, bool transposed, bool registers = false) {

@@ -2,7 +2,7 @@
 //
 //   index(x) <= index(q), tiles q_0..q_1, turns x_0..x_1       some: x_0 <= q_1 - 1       all: x_1 - 1 <= q_0
 //
-// What reads anything but axes and integers may hold for some and need not hold for all.
+// What reads anything but axes, integers, and elements that are one for the tile, may hold for some and need not hold for all.
 #pragma once
 #include "target/cuda/bulk_inl.h"
 
@@ -22,11 +22,31 @@ struct TurnConditions : Bulk {
         if (s.steps[i].axis == a) return {variable(static_cast<int>(2 * i)), fmt::format("({} - 1)", variable(static_cast<int>(2 * i + 1)))};
       return {"0", std::to_string(r.axes[static_cast<std::size_t>(a)].constant() - 1)};
     }
+    if (x->op == Op::read) return element_ends(std::get<Access>(x->leaf));
     if (x->op != Op::add && x->op != Op::sub) return {};
     const Ends a = ends(x->args[0]), b = ends(x->args[1]);
     if (a.low.empty() || b.low.empty()) return {};
     if (x->op == Op::add) return {fmt::format("({} + {})", a.low, b.low), fmt::format("({} + {})", a.high, b.high)};
     return {fmt::format("({} - {})", a.low, b.high), fmt::format("({} - {})", a.high, b.low)};
+  }
+
+  // An integer that the data says once for a whole tile, such as the length of its row.
+  Ends element_ends(const Access& a) const {
+    if (is_float(p.tensor(a.tensor).dtype) || a.otherwise) return {};
+    const auto stride = strides_of(a.tensor);
+    std::string place;
+    for (std::size_t d = 0; d < a.at.size(); ++d) {
+      if (!is_affine(a.at[d])) return {};
+      std::string index = std::to_string(a.at[d].offset.constant());
+      for (const Index::Term& t : a.at[d].terms) {
+        const auto step = std::find_if(s.steps.begin(), s.steps.end(), [&](const AxisStep& x) { return x.axis == std::get<AxisId>(t.of); });
+        if (step == s.steps.end() || step->how != AxisStep::How::tile || step->size != 1) return {};
+        index += fmt::format(" + {} * {}", t.coefficient.constant(), variable(static_cast<int>(2 * (step - s.steps.begin()))));
+      }
+      place += fmt::format("{}({}) * {}", place.empty() ? "" : " + ", index, stride[d]);
+    }
+    const std::string element = fmt::format("load({}[{}])", global(a.tensor), place.empty() ? "0" : place);
+    return {element, element};
   }
 
   std::string holds(const ScalarRef& c, bool all) const {
@@ -61,6 +81,29 @@ struct TurnConditions : Bulk {
     line(fmt::format("while (first_{0} < last_{0} && !live_{0}(last_{0})) last_{0} -= {1};", name, f.size));
   }
   std::string more_turns(const For& f) const { return f.turns.every() ? fmt::format("{} < {}", variable(2 * f.step), end_of(f)) : fmt::format("{} <= last_{}", variable(2 * f.step), variable_name(f)); }
+
+  // The stream that leaves turns out; null: there is none.
+  static const For* uneven_stream(const Block& nodes) {
+    for (const Node& n : nodes)
+      if (const For* f = std::get_if<For>(&n.op)) {
+        if (f->kind == For::Kind::seq && !f->turns.every()) return f;
+        if (const For* inner = uneven_stream(n.body)) return inner;
+      }
+    return nullptr;
+  }
+  // How many turns count in a tile of the grid's last loop.
+  std::int64_t turns_in(const For& stream, const For& last, std::int64_t tile) const {
+    std::vector<std::int64_t> v(2 * s.steps.size() + 2, 0);
+    for (std::size_t i = 0; i < s.steps.size(); ++i) v[2 * i + 1] = s.steps[i].size;
+    auto at = [&](const For& f, std::int64_t low) { v[static_cast<std::size_t>(2 * f.step)] = low, v[static_cast<std::size_t>(2 * f.step) + 1] = std::min(low + f.size, f.extent); };
+    at(last, tile * last.size);
+    std::int64_t n = 0;
+    for (std::int64_t low = 0; low < stream.extent; low += stream.size) at(stream, low), n += stream.turns.live(v.data());
+    return n;
+  }
+  bool late_tiles_longer(const For& stream, const For& last) const {
+    return turns_in(stream, last, 0) < turns_in(stream, last, ceil_div_i64(last.extent, last.size) - 1);
+  }
 
   // Under which condition every point of a turn exists and counts; empty: always.
   std::string whole_turn(const Node& node, const For& f) const {

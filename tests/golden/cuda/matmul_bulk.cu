@@ -43,10 +43,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256, 1) m
       block /= 4;
       for (int k_0 = 0; k_0 < 264; k_0 += 64) {
         const int k_1 = min(k_0 + 64, 264);
-        bf16* const s_A = ring_A + stage_k * 4096;
-        bf16* const s_B = ring_B + stage_k * 8192;
         barrier_wait(free_k + 8 * stage_k, phase_k ^ 1);
         barrier_expect(full_k + 8 * stage_k, 24576);
+        bf16* const s_A = ring_A + stage_k * 4096;
+        bf16* const s_B = ring_B + stage_k * 8192;
         bulk_copy(s_A, m_A, full_k + 8 * stage_k, k_0, m_0);
         bulk_copy_to_all(s_B + cluster_rank() * 4096, m_B, full_k + 8 * stage_k, 0, k_0, (0) / 64 + int(cluster_rank()) * 1, 3);
         if (++stage_k == 4) stage_k = 0, phase_k ^= 1;
@@ -64,18 +64,18 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256, 1) m
     for (int e = 0; e < 64; ++e) acc_C[e] = 0.0f;
     for (int k_0 = 0; k_0 < 264; k_0 += 64) {
       const int k_1 = min(k_0 + 64, 264);
+      barrier_wait(full_k + 8 * stage_k, phase_k);
       bf16* const s_A = ring_A + stage_k * 4096;
       bf16* const s_B = ring_B + stage_k * 8192;
-      barrier_wait(full_k + 8 * stage_k, phase_k);
       // C[m n] : f32 = sum[k] A[m k] * B[k n]
       {
         const int group_m = threadIdx.x / 128 % 1, group_n = threadIdx.x / 128 / 1;
-        const unsigned rows = shared_address(s_A) + group_m * 8192;
-        const unsigned columns = shared_address(s_B) + group_n * 16384;
+        const unsigned long long rows = operand(shared_address(s_A) + group_m * 8192, 16, 1024);
+        const unsigned long long columns = operand(shared_address(s_B) + group_n * 16384, 8192, 1024);
         group_begin();
         #pragma unroll
         for (int k = 0; k < 64; k += 16)
-          group_multiply_matmul_bulk(acc_C, operand(rows + k * 2, 16, 1024), operand(columns + k * 128, 8192, 1024));
+          group_multiply_matmul_bulk(acc_C, rows + k / 8, columns + k * 8);
         group_commit();
         group_wait<1>();
       }

@@ -70,12 +70,12 @@ extern "C" __global__ void __launch_bounds__(128, 7) matmul_group(const f16* __r
     // C[m n] : f32 = sum[k] A[m k] * B[k n]
     {
       const int group_m = threadIdx.x / 128 % 1, group_n = threadIdx.x / 128 / 1;
-      const unsigned rows = shared_address(s_A) + group_m * 8192;
-      const unsigned columns = shared_address(s_B) + group_n * 8192;
+      const unsigned long long rows = operand(shared_address(s_A) + group_m * 8192, 16, 1024);
+      const unsigned long long columns = operand(shared_address(s_B) + group_n * 8192, 8192, 1024);
       group_begin();
       #pragma unroll
       for (int k = 0; k < 64; k += 16)
-        group_multiply_matmul_group(acc_C, operand(rows + k * 2, 16, 1024), operand(columns + k * 128, 8192, 1024));
+        group_multiply_matmul_group(acc_C, rows + k / 8, columns + k * 8);
       group_commit();
       group_wait<0>();
     }

@@ -9,6 +9,7 @@
 #include "law/excerpt.h"
 #include "law/operand_types.h"
 #include "law/stream_forms.h"
+#include "law/unscaled.h"
 #include "normal/normal.h"
 #include "plan/choose.h"
 #include "target/cuda/source.h"
@@ -31,9 +32,9 @@ inline GpuCase gpu_case(const std::string& name, const std::string& text, const 
   c.name = name;
   Program written = fix_sizes(parse(text, name + ".tw"), {});
   // Definitions that stream are normalised first, as a session does; the others are written as their kernels.
-  if (text.find("softmax") != std::string::npos) {
+  if (text.find("program attention") == 0) {
     const Program normal = normalise(std::move(written));
-    written = round_operands(normal, stream_forms(normal));
+    written = unscaled(round_operands(normal, stream_forms(normal)));
   }
   c.program = std::make_shared<const Program>(std::move(written));
   std::vector<StatementId> all;
@@ -181,11 +182,42 @@ inline std::string matmul(int m, int n, int k, const char* dtype) {
          "\nC[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n] : " + dtype + " = C[m n]\noutput D\n";
 }
 
-// Softmax attention: heads x queries x keys x head dim.
-inline std::string attention(int h, int q, int x, int d, const char* dtype, bool causal = false) {
-  return "program attention(h=" + std::to_string(h) + ", q=" + std::to_string(q) + ", x=" + std::to_string(x) + ", d=" + std::to_string(d) + ", e=" + std::to_string(d) +
-         ")\ninput Q[h q d], K[h x d], V[h x e] : " + dtype + "\nS[h q x] : f32 = sum[d] Q[h q d] * K[h x d] / sqrt(d)\nM[h q x] : f32 = " + (causal ? "select(index(x) <= index(q), S[h q x], -inf)" : "S[h q x]") + "\nP[h q x] : " + dtype +
-         " = softmax[x] M[h q x]\nO[h q e] : f32 = sum[x] P[h q x] * V[h x e]\nY[h q e] : " + dtype + " = O[h q e]\noutput Y\n";
+// Attention as the mathematics has it: heads of keys, queries' heads for each of them, queries, keys, dims of keys and of values.
+struct Attention {
+  int heads = 1, queries_heads = 1, queries = 128, keys = 128, depth = 64, width = 64;
+  const char* dtype = "bf16";
+  enum class Weights { softmax, sigmoid, l2 } weights = Weights::softmax;
+  bool causal = false, alibi = false, softcap = false, lengths = false, sums = false;   // sums: their logarithms leave too
+  int window = 0;                        // keys that a query sees up to itself; 0: all
+  bool streams() const { return weights != Weights::sigmoid; }
+};
+inline std::string attention(const Attention& a) {
+  const auto n = [](int x) { return std::to_string(x); };
+  std::string text = "program attention(g=" + n(a.heads) + ", r=" + n(a.queries_heads) + ", q=" + n(a.queries) + ", x=" + n(a.keys) + ", d=" + n(a.depth) + ", e=" + n(a.width) +
+                     ")\ninput Q[g r q d], K[g x d], V[g x e] : " + a.dtype + "\n";
+  if (a.alibi) text += "input slope[g r] : f32\n";
+  if (a.lengths) text += "input length[g] : index(x)\n";
+  text += "S[g r q x] : f32 = sum[d] Q[g r q d] * K[g x d] / sqrt(d)\n";
+  std::string scores = "S[g r q x]", seen;
+  if (a.softcap) text += "C[g r q x] : f32 = tanh(S[g r q x] / 20) * 20\n", scores = "C[g r q x]";
+  if (a.alibi) text += "B[g r q x] : f32 = " + scores + " + slope[g r] * f32(index(x) - index(q))\n", scores = "B[g r q x]";
+  const std::string diagonal = a.queries == a.keys ? "index(q)" : "index(q) + " + n(a.keys - a.queries);
+  const auto see = [&](const std::string& c) { seen += (seen.empty() ? "" : " and ") + c; };
+  if (a.causal || a.window) see("index(x) <= " + diagonal);
+  if (a.window) see("index(x) > " + diagonal + " - " + n(a.window));
+  if (a.lengths) see("index(x) <= length[g]");
+  if (a.weights == Attention::Weights::softmax) {
+    if (!seen.empty()) text += "M[g r q x] : f32 = select(" + seen + ", " + scores + ", -inf)\n", scores = "M[g r q x]";
+    if (!a.sums) text += std::string("P[g r q x] : ") + a.dtype + " = softmax[x] " + scores + "\n";
+    else text += "m[g r q] : f32 = max[x] " + scores + "\nE[g r q x] : f32 = exp(" + scores + " - m[g r q])\nZ[g r q] : f32 = sum[x] E[g r q x]\nP[g r q x] : " + a.dtype +
+                 " = E[g r q x] / Z[g r q]\nL[g r q] : f32 = m[g r q] + log(Z[g r q])\n";
+  } else if (a.weights == Attention::Weights::sigmoid) {
+    const std::string value = "1 / (1 + exp(-" + scores + "))";
+    text += std::string("P[g r q x] : ") + a.dtype + " = " + (seen.empty() ? value : "select(" + seen + ", " + value + ", 0)") + "\n";
+  } else {
+    text += "Z[g r q] : f32 = sum[x] " + scores + " * " + scores + "\nP[g r q x] : " + a.dtype + " = " + scores + " / sqrt(Z[g r q])\n";
+  }
+  return text + "O[g r q e] : f32 = sum[x] P[g r q x] * V[g x e]\nY[g r q e] : " + a.dtype + " = O[g r q e]\noutput Y" + (a.sums ? ", L" : "") + "\n";
 }
 
 }  // namespace tilewright::testing

@@ -138,7 +138,7 @@ TEST(Emulated, EveryKindOfSchedule) {
   const std::vector<std::pair<std::string, std::string>> texts = {
       {"matmul", testing::matmul(200, 128, 264, "f16")},     {"matmul_bf16", testing::matmul(128, 96, 136, "bf16")},  {"matmul_odd", testing::matmul(70, 52, 45, "f32")},
       {"pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16")}, {"pair_stride", testing::depthwise_pointwise(2, 13, 40, 48, 2, "f16")},
-      {"attention", testing::attention(2, 100, 200, 64, "f16")}, {"causal", testing::attention(1, 150, 150, 64, "f16", true)}};
+      {"attention", testing::attention({.heads = 2, .queries = 100, .keys = 200, .dtype = "f16"})}, {"causal", testing::attention({.queries = 150, .keys = 150, .dtype = "f16", .causal = true})}};
   Kernels kernels;
   std::vector<std::unique_ptr<Scheduled>> list;
   std::map<std::string, int> kinds;

@@ -36,5 +36,7 @@ struct tw_group_product { float** d; int n; bool brain, registers, transposed; u
 extern "C" {
 void tw_multiply(void* const* lane, unsigned mask);
 void tw_group_multiply(void* const* lane, unsigned mask);
+void tw_group_commit(void* const* lane, unsigned mask);
+void tw_group_wait(void* const* lane, unsigned mask);      // each brings how many groups may still be under way
 }
 #pragma GCC visibility pop

@@ -240,11 +240,13 @@ unsigned char* own_scratch(unsigned address, std::size_t bytes) {
 std::string run(void (*entry)(void**), void** arguments, const Grid& grid, std::int64_t blocks) {
   m.grid = grid, m.entry = entry, m.arguments = arguments, m.problem.clear();
   next_launch();
+  forget_products();
   const std::int64_t groups = grid.blocks / grid.cluster, wanted = blocks > 0 ? std::min(groups, (blocks + grid.cluster - 1) / grid.cluster) : groups;
   for (std::int64_t i = 0; i < wanted && m.problem.empty(); ++i) {
     prepare((wanted == 1 ? 0 : i * (groups - 1) / (wanted - 1)) * grid.cluster);
     schedule();
   }
+  if (m.problem.empty() && products_under_way()) m.problem = "the kernel ends before products of four warps that it has asked for";
   return m.problem;
 }
 

@@ -42,6 +42,8 @@ struct Map {
 struct Block;
 void touch(const void*, std::size_t bytes, bool writes);      // by the thread that runs
 [[noreturn]] void fail(const std::string&);
+void forget_products();                        // of groups of four warps, of earlier kernels
+bool products_under_way();
 unsigned char* own_scratch(unsigned address, std::size_t bytes);        // of the block that runs, whatever block the address names
 
 }  // namespace tilewright::emulated

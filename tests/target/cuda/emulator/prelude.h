@@ -162,8 +162,8 @@ TW_PRODUCT(f16, false)
 TW_PRODUCT(bf16, true)
 
 TW_INLINE void ptx_wgmma_fence_sync_aligned() {}
-TW_INLINE void ptx_wgmma_commit_group_sync_aligned() {}
-template <class... Any> TW_INLINE void ptx_wgmma_wait_group(Any&&...) {}
+TW_INLINE void ptx_wgmma_commit_group_sync_aligned() { tw_together(128, 0xffffffffu, tw_group_commit, nullptr); }
+TW_INLINE void ptx_wgmma_wait_group_sync_aligned(int pending) { tw_together(128, 0xffffffffu, tw_group_wait, &pending); }
 template <int n> struct tw_floats { float* at[n]; };
 template <int n, bool brain, bool transposed> TW_INLINE void ptx_wgmma(tw_floats<n / 2> d, unsigned long long a, unsigned long long b, int add) {
   tw_group_product mine{d.at, n, brain, false, transposed, {}, a, b, add};

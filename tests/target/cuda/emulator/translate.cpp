@@ -90,7 +90,8 @@ std::string call_of(const Assembly& a) {
     return fmt::format("ptx_wgmma<{}, {}, {}>(tw_floats<{}>{{{{{}}}}}, {})", found[1].str(), found[2] == "bf16", found[4] == "1", results, d, joined(a.operands, results, a.operands.size()));
   }
   if (std::regex_search(a.instructions, found, box)) return fmt::format("ptx_box<{}, {}>({})", found[1].str(), found[2].matched, all());
-  if (a.instructions.find("wgmma.wait_group") != std::string::npos) return "ptx_wgmma_wait_group(" + all() + ")";
+  static const std::regex group_wait("wgmma\\.wait_group\\.sync\\.aligned ([0-9]+);");      // its operands are what it makes
+  if (std::regex_search(a.instructions, found, group_wait)) return fmt::format("ptx_wgmma_wait_group_sync_aligned({})", found[1].str());
   if (a.instructions.find("mbarrier.try_wait") != std::string::npos) return "ptx_mbarrier_try_wait(" + all() + ")";
   if (a.instructions.find("mapa.shared::cluster") != std::string::npos) return "ptx_mbarrier_arrive_in_cluster(" + all() + ")";
   return "ptx_" + name_of(a.instructions) + "(" + all() + ")";
