@@ -121,7 +121,7 @@ std::string plan_key(const Program& normal, const Machine& machine, const std::s
   if (own.empty()) return {};
   std::string text = fmt::format("{}\n{}\n{} {} {}\n", own, print(normal), machine.name, machine_as_asked, machine.arch);
   if (std::error_code none; std::filesystem::is_regular_file(machine_as_asked, none)) text += read_text(machine_as_asked);
-  text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", o.threads, o.isa, o.leaf_rows, o.leaf_columns, o.lanes, static_cast<int>(o.objective), o.fuse, o.margin, o.joined, o.streams,
+  text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", o.threads, o.isa, o.leaf_rows, o.leaf_columns, o.lanes, o.splits, static_cast<int>(o.objective), o.fuse, o.margin, o.joined, o.streams,
                       o.redundancy, o.paper_cost, o.strict, o.live, fmt::join(o.live_of, ","), o.interpreted);
   for (const Tensor& t : normal.tensors)
     if (!t.data.empty()) text += fmt::format("{:016x} ", XXH3_64bits(t.data.data(), t.data.size()));
