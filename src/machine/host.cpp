@@ -238,8 +238,7 @@ Machine machine_of(const Host& host, int threads, const std::optional<Calibratio
   machine.title = host.model;
   machine.core.count = threads == 0 ? host.cores : std::min(threads, host.cores);
   std::erase_if(machine.units, [&](const Unit& unit) {
-    return (unit.needs == "vnni" && !host.features.vnni) || (unit.needs == "bf16" && !host.features.bf16) ||
-           (unit.needs == "amx" && !host.features.tiles);
+    return (unit.needs == "vnni" && !host.features.vnni) || (unit.needs == "bf16" && !host.features.bf16);
   });
   const bool plausible = host.clock > 5e8 && host.clock < 1e10;
   const double faster = plausible ? host.clock / machine.core.clock : 1;

@@ -152,7 +152,7 @@ Unit read_unit(Form& form, double core_clock) {
   unit.warps = static_cast<int>(form.integer_or("warps", 1, 64, 1));
   unit.asynchronous = form.flag_or("asynchronous", false);
   unit.rounds_operands = form.flag_or("rounds_operands", false);
-  if (form.has("needs")) unit.needs = form.choice("needs", {"vnni", "bf16", "amx"});
+  if (form.has("needs")) unit.needs = form.choice("needs", {"vnni", "bf16"});
   read_places(form, "a_from", unit.a_registers, unit.a_scratch);
   read_places(form, "b_from", unit.b_registers, unit.b_scratch);
   for (Form& rate : form.forms("rates")) unit.rates.push_back(read_unit_rate(rate, clock));

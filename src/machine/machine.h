@@ -103,7 +103,7 @@ struct Unit {
   bool asynchronous = false;    // issued, then waited for
   bool rounds_operands = false; // to a narrower format than they have: never chosen unless asked for
   bool a_registers = true, a_scratch = false, b_registers = true, b_scratch = false; // where operands may be
-  std::string needs; // "", or an extension of the CPU that not every core of its ISA has: "vnni", "bf16", "amx"
+  std::string needs; // "", or an extension of the CPU that not every core of its ISA has: "vnni", "bf16"
   std::vector<UnitRate> rates;
   Source source = Source::estimate;
   friend bool operator==(const Unit&, const Unit&) = default;
