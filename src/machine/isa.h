@@ -33,8 +33,9 @@ struct CpuFeatures {
 
 // The words of cpuid that decide, and the register state that the operating system saves (0 without OSXSAVE).
 struct X86Leaves {
-  std::uint32_t leaf1_ecx = 0, leaf7_ebx = 0, leaf7_ecx = 0, leaf7_1_eax = 0, leaf7_edx = 0;
+  std::uint32_t leaf1_ecx = 0, leaf7_ebx = 0, leaf7_ecx = 0, leaf7_1_eax = 0;
   std::uint64_t xcr0 = 0;
+  std::uint32_t leaf7_edx = 0;
 };
 CpuFeatures features_of(const X86Leaves&); // pure, so that tests can play any processor
 

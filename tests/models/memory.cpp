@@ -13,6 +13,7 @@
 #include <string>
 
 #include "expr/sizes.h"
+#include "machine/isa.h"
 #include "runtime/open.h"
 #include "runtime/session.h"
 
@@ -58,7 +59,8 @@ int measure(const std::string& path, const Binding& sizes) {
   session.run(in, out);
   const double peak = status_mib("VmHWM") - idle, activations = mib(session.arena_bytes() + own);
   const double scratch = mib(session.executable()->scratch * o.session.threads);   // what walks and packed operands keep, a worker
-  const double allowed = 2 * mib(weights) + activations + scratch;
+  const double planes = cpu_features().tiles ? mib(weights) / 2 : 0;      // packed weights as three bf16
+  const double allowed = 2 * mib(weights) + planes + activations + scratch;
   std::printf("%-24s weights %6.1f MiB, activations %5.1f, scratch %5.1f, peak after import %6.1f, packing %6.1f, a run %6.1f, allowed %6.1f  %s\n",
               path.substr(path.rfind('/') + 1).c_str(), mib(weights), activations, scratch, imported, packed, peak, allowed,
               peak < allowed ? "ok" : "TOO MUCH");

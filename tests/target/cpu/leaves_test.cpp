@@ -187,7 +187,7 @@ TEST(Leaves, TakeStreamedContractions) {
       if (roles(p, region)[a].reducer == Reducer::sum) s.steps.push_back({AxisStep::How::stream, static_cast<RegionAxis>(a), 64});
     const auto leaves = cpu::compile(plan).kernels[0].leaves;
     ASSERT_FALSE(leaves.empty());
-    EXPECT_EQ(leaves[0], "contract n 256 k 256 streamed");
+    EXPECT_EQ(leaves[0], leaf.contract_split ? "contract n 256 k 256 in bf16 streamed" : "contract n 256 k 256 streamed");
     const Array got = testing::execute(plan, given).at(p.outputs[0]), &w = want.at(p.outputs[0]);
     for (std::int64_t i = 0; i < w.count(); ++i) ASSERT_NEAR(got.as<float>()[i], w.as<float>()[i], 1e-4) << i;
   }
