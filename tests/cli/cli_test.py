@@ -526,7 +526,9 @@ class PlanFile(Case):
 
     def test_it_gives_the_same_answer_and_the_same_plan(self):
         outputs = []
-        for options in (["--fuse", "off"], ["--plan", self.path]):
+        self.expect(0, "plan", MLP, "-o", self.path)
+        self.plan = json.loads(Path(self.path).read_text())
+        for options in ([], ["--plan", self.path]):
             self.expect(0, "run", MLP, *options, "--output", self.folder / "out", "--iterations", 1)
             outputs.append(np.load(self.folder / "out" / "P.npy"))
         np.testing.assert_array_equal(*outputs)
