@@ -321,6 +321,9 @@ double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const st
 SplitProduct split_product(const Program& p, const Statement& s, const Contraction& c, const PlanOptions& o) {
   SplitProduct made{0, 0, 1, 0, false};
   if (!o.splits || p.tensor(c.a->tensor).sparse || p.tensor(c.b->tensor).sparse) return made;
+  std::int64_t run = 0;                                  // products that lie side by side, at most
+  for (AxisId x : c.k) run = std::max(run, s.axes[static_cast<std::size_t>(x)].constant());
+  if (run < 32) return made;
   made.pairs = split_pairs(p.tensor(c.a->tensor).dtype, p.tensor(c.b->tensor).dtype);
   made.packed = p.tensor(c.b->tensor).kind == Kind::weight;
   for (AxisId x : c.k) made.products *= static_cast<double>(s.axes[static_cast<std::size_t>(x)].constant());

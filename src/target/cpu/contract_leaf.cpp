@@ -170,12 +170,20 @@ struct Compiler {
 
   // Whether floats are split: their products then fill tiles. Turns of a stream must begin where a tile of packed weights does.
   bool splits(const std::vector<int>& maps, bool known) const {
-    if (!leaf.contract_split || out.integers || gathers(maps)) return false;
+    if (!leaf.contract_split || out.integers || gathers(maps) || !in_runs()) return false;
     std::int64_t products = out.taps;
     if (out.k_outer >= 0) products *= (out.accumulate ? full_tile[static_cast<std::size_t>(out.k_outer)] : extent(out.k_outer)) * out.k_inner;
     if (known && out.accumulate && products % 32 != 0) return false;
     return split_share({static_cast<double>(out.row_limit), static_cast<double>(full_tile[static_cast<std::size_t>(out.n)]), static_cast<double>(products),
                         split_pairs(out.a_type, out.b_type), known}) < 1;
+  }
+  // Whether rows of a are split as they lie: a tile's products side by side, or a tile's rows.
+  bool in_runs() const {
+    if (out.k.empty() || out.k_extent < 32) return false;
+    const auto lies = [&](const Placement& a) {
+      return a.strides[out.k[0]] == 1 || (out.taps == 1 && out.rows.size() == 1 && a.strides[out.rows[0].back()] == 1);
+    };
+    return lies(out.in_place) && lies(out.copied);
   }
   bool gathers(const std::vector<int>& maps) const {
     for (BufferId b : {out.a, out.b})
