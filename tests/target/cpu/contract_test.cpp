@@ -1,3 +1,5 @@
+#include <array>
+
 #include "target/cpu/kernels_testing.h"
 
 namespace tilewright::kernels {
@@ -163,6 +165,30 @@ TEST_P(ContractTest, SplitFloatsKeepWhatIsNotFinite) {
       else if (std::isnan(x)) ASSERT_TRUE(std::isnan(y)) << "seed " << seed << " element " << i << ": " << y;
       else if (std::isinf(x)) ASSERT_EQ(y, x) << "seed " << seed << " element " << i;
       else ASSERT_NEAR(y / x, 1, 1e-5) << "seed " << seed << " element " << i;
+    }
+  }
+}
+
+// Many rows, columns and products: several blocks of each, sums that wait between them, with and without an ending.
+TEST_P(ContractTest, SplitFloatsInBlocks) {
+  if (!leaf().contract_split) GTEST_SKIP() << "this CPU multiplies no tiles of bf16";
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{300, 600, 900}, {41, 530, 1000}, {270, 48, 4000}}) {
+    Random random(static_cast<unsigned>(m));
+    Stored a(DType::f32, m * k), w(DType::f32, k * n), b(DType::f32, packed_elements(leaf(), n, k)),
+        s(DType::u8, (n + leaf().nr - 1) / leaf().nr * leaf().split_panel(k, DType::f32)), c(DType::f32, m * n), d(DType::f32, m * n), bias(DType::f32, n);
+    for (Stored* x : {&a, &w, &bias})
+      for (std::int64_t i = 0; i < x->count(); ++i) x->as<float>()[i] = static_cast<float>(random.real());
+    PackB pack{.n = n, .k = k, .src = w.data(), .b_k = n, .b_n = 1, .dst = b.data()};
+    leaf().pack_b(pack);
+    pack.dst = s.data();
+    leaf().pack_split(pack);
+    const EpilogueStep steps[] = {{.op = StepOp::add, .operand = bias.data()}, {.op = StepOp::max, .a = -3.0f}};
+    for (const Epilogue& end : {Epilogue{}, Epilogue{steps, 2}}) {
+      Contract call{.m = m, .n = n, .k = k, .a = a.data(), .a_rows = {k}, .b = b.data(), .c = c.data(), .c_rows = {n}, .epilogue = end};
+      leaf().contract(call);
+      call.b = s.data(), call.c = d.data();
+      leaf().contract_split(call);
+      for (std::int64_t i = 0; i < m * n; ++i) ASSERT_NEAR(d.as<float>()[i], c.as<float>()[i], 1e-6 * std::sqrt(static_cast<double>(k)) * 30) << m << ": " << i;
     }
   }
 }

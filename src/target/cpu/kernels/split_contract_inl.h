@@ -7,7 +7,8 @@
 // four products are exact, of bf16 one is.
 //
 // The unit has eight tiles: four sums of 16 x 16, two tiles of A and two of B. The driver splits 32 rows and a range of products at
-// a time; the sums of up to 16 panels wait on the stack between ranges.
+// a time, for up to 16 panels. Of these a block of products stays in the L2 cache for up to 256 rows; where there are several blocks,
+// sums wait between them.
 //
 // The unit takes what is not normal for 0. Where an operand holds something infinite or no number, a range is computed product by
 // product: such have no planes.
@@ -23,6 +24,7 @@ namespace {
 constexpr int tile_rows = 32;             // of A that are split together
 constexpr int range_k = 128;              // products that are
 constexpr int most_panels = 16;           // that share them
+constexpr int most_tiles = 8;             // of rows that share a block of B
 constexpr std::int64_t panel_cache = 1024 * 1024;
 
 // Products of planes, smallest first, each with one operand of the one before.
@@ -47,6 +49,7 @@ struct Operands {
   float* sums;
   std::int64_t row;         // of the sums, in bytes
   bool fresh;               // they begin at 0
+  const char* ahead;        // what the next call will read of B, where it is not in the cache yet; null: it is
 };
 
 // A range of products of `high` x 16 rows and `wide` x 16 columns, onto the sums.
@@ -64,9 +67,10 @@ template <int high, int wide, int a_planes, int b_planes> HWY_NOINLINE void mult
     if constexpr (high > 1) _tile_loadd(2, reinterpret_cast<char*>(o.sums) + 16 * row, row);
     if constexpr (high > 1 && wide > 1) _tile_loadd(3, reinterpret_cast<char*>(o.sums) + 16 * row + 64, row);
   }
-  const char *a = o.a, *b = o.b;
+  const char *a = o.a, *b = o.b, *ahead = o.ahead;
   const std::int64_t a_half = o.a_half;
-  for (std::int64_t n = 0; n < o.blocks; ++n, a += a_planes * tile_bytes, b += b_planes * 2 * tile_bytes)
+  constexpr int block_lines = b_planes * 2 * tile_bytes / 64;
+  for (std::int64_t n = 0; n < o.blocks; ++n, a += a_planes * tile_bytes, b += b_planes * 2 * tile_bytes, ahead += ahead ? block_lines * 64 : 0)
     unroll<pairs.count>(TW_UNROLLED(i) {
       constexpr int now = decltype(i)::value, before = now ? now - 1 : 0;
       constexpr Pair pair = pairs.list[now], last = pairs.list[before];
@@ -78,6 +82,9 @@ template <int high, int wide, int a_planes, int b_planes> HWY_NOINLINE void mult
         _tile_loadd(6, b + pair.b * 2 * tile_bytes, 64);
         if constexpr (wide > 1) _tile_loadd(7, b + pair.b * 2 * tile_bytes + tile_bytes, 64);
       }
+      if (ahead)
+        for (int line = now * block_lines / pairs.count; line < (now + 1) * block_lines / pairs.count; ++line)
+          _mm_prefetch(ahead + line * 64, _MM_HINT_T0);
       _tile_dpbf16ps(0, 4, 6);
       if constexpr (wide > 1) _tile_dpbf16ps(1, 4, 7);
       if constexpr (high > 1) _tile_dpbf16ps(2, 5, 6);
@@ -222,53 +229,81 @@ inline void end_tile(const Contract& c, const Quick& quick, const SplitTile& t, 
                 c.accumulate ? c.epilogue : quick.rest, {c.c, c.c_type, c.c_rows, c.c_n, t.row + r});
 }
 
+// Sums between blocks of products.
+struct WaitingSums {
+  alignas(64) float of[most_tiles][most_panels][tile_rows * nr];
+};
+inline WaitingSums& waiting_sums() {
+  static thread_local WaitingSums sums;
+  return sums;
+}
+
+struct SplitDriver {
+  const Contract& c;
+  Quick quick;
+  int a_planes, b_planes;
+  std::int64_t depth, panel, panels, block; // products of a block
+  bool b_finite, plain;                     // plain: sums that nothing is done with are made where they belong
+
+  int columns_of(std::int64_t j) const { return static_cast<int>(least<std::int64_t>(nr, c.n - j * nr)); }
+  bool in_place(const SplitTile& t, std::int64_t j) const { return plain && t.rows % 16 == 0 && columns_of(j) % 16 == 0; }
+  const char* slab(std::int64_t j, std::int64_t from) const {
+    return static_cast<const char*>(c.b) + j * panel + from / block_k * b_planes * 2 * tile_bytes;
+  }
+  void end_panel(const SplitTile& t, float* sums, std::int64_t j) const {
+    if (!in_place(t, j)) end_tile(c, quick, t, sums, j * nr, columns_of(j));
+  }
+
+  // A range of products of 32 rows, and panels [first, end). sums: of the first panel. `cold`: nobody has read these slabs yet.
+  void range(SplitTile& t, float (*sums)[tile_rows * nr], std::int64_t first, std::int64_t end, std::int64_t from, std::int64_t count, bool cold) const {
+    const std::int64_t blocks = blocks_of(count), a_half = blocks * a_planes * tile_bytes;
+    bool finite = b_finite;
+    for_storage(c.a_type, [&](auto* type) { finite &= split_rows<std::remove_pointer_t<decltype(type)>>(c, t, from, count, a_half); });
+    const bool last = from + count >= depth;
+    for (std::int64_t j = first; j < end; ++j) {
+      const bool there = in_place(t, j);
+      float* const to = there ? static_cast<float*>(c.c) + t.row * c.c_rows.stride + j * nr : sums[j - first];
+      const Operands o{t.a, slab(j, from), a_half, blocks, to, (there ? c.c_rows.stride : nr) * 4, from == 0 && !(there && c.accumulate),
+                       cold && j + 1 < end ? slab(j + 1, from) : nullptr};
+      if (finite)
+        multiply_for(a_planes, b_planes, t.rows > 16, columns_of(j) > 16)(o);
+      else
+        multiply_plainly(c, t, slab(j, 0), b_planes, from, count, o, there ? columns_of(j) : nr);
+      if (last && j > first) end_panel(t, sums[j - 1 - first], j - 1); // the unit goes on meanwhile
+    }
+    if (last) end_panel(t, sums[end - 1 - first], end - 1);
+  }
+
+  void run(SplitTile& t) const {
+    const bool several = block < depth;
+    for (std::int64_t first = 0; first < panels; first += most_panels)
+      for (std::int64_t row = 0; row < c.m; row += most_tiles * tile_rows)
+        for (std::int64_t from = 0; from < depth; from += block)
+          for (int i = 0; i < most_tiles && row + i * tile_rows < c.m; ++i) {
+            t.row = row + i * tile_rows;
+            t.rows = static_cast<int>(least<std::int64_t>(tile_rows, c.m - t.row));
+            for (std::int64_t at = from, end = least(from + block, depth); at < end; at += range_k)
+              range(t, several ? waiting_sums().of[i] : t.sums, first, least(first + most_panels, panels), at, least<std::int64_t>(range_k, end - at), i == 0);
+          }
+  }
+};
+
 inline void contract_split_block(const Contract& c) {
   const std::int64_t depth = c.taps * c.k;
   if (c.m <= 0 || c.n <= 0) return;
-  Quick quick = quick_ending(c.epilogue, c.c_type, c.c_n, !c.accumulate);
-  if (c.accumulate && quick.bias) quick.possible = false, quick.bias = nullptr; // it is added behind the sum
-  const int a_planes = planes_of(c.a_type), b_planes = planes_of(c.b_type);
-  const std::int64_t panel = c.b_panel ? c.b_panel : bytes_of_split_panel(depth, c.b_type), panels = (c.n + nr - 1) / nr;
-  const std::int64_t read = bytes_of_split_panel(depth, c.b_type), fitting = read >= panel_cache ? 1 : panel_cache / read;
-  const std::int64_t group = least<std::int64_t>(fitting, most_panels), tiles = (c.m + tile_rows - 1) / tile_rows;
-  const char* const b = static_cast<const char*>(c.b);
-  const bool b_finite = !c.b_wild || *c.b_wild == 0;
-  // Sums that nothing is done with are made where they belong, if whole tiles of them are there.
-  const bool plain = c.c_type == DType::f32 && c.c_n == 1 && !c.c_rows.table && c.epilogue.count == 0;
-  const auto columns_of = [&](std::int64_t j) { return static_cast<int>(least<std::int64_t>(nr, c.n - j * nr)); };
+  SplitDriver d{c, quick_ending(c.epilogue, c.c_type, c.c_n, !c.accumulate), planes_of(c.a_type), planes_of(c.b_type), depth, 0, 0, 0, false, false};
+  if (c.accumulate && d.quick.bias) d.quick.possible = false, d.quick.bias = nullptr; // it is added behind the sum
+  d.panel = c.b_panel ? c.b_panel : bytes_of_split_panel(depth, c.b_type);
+  d.panels = (c.n + nr - 1) / nr;
+  const std::int64_t bytes = least<std::int64_t>(d.panels, most_panels) * d.b_planes * nr * 2; // of a product
+  d.block = panel_cache / bytes / range_k * range_k;
+  if (d.block < range_k) d.block = range_k;
+  d.b_finite = !c.b_wild || *c.b_wild == 0;
+  d.plain = c.c_type == DType::f32 && c.c_n == 1 && !c.c_rows.table && c.epilogue.count == 0;
   const TileShapes shapes;
   _tile_loadconfig(&shapes);
   SplitTile t;
-  for (std::int64_t first = 0; first < panels; first += group) {
-    const std::int64_t end = least(first + group, panels);
-    for (std::int64_t i = 0; i < tiles; ++i) {
-      t.row = i * tile_rows;
-      t.rows = static_cast<int>(least<std::int64_t>(tile_rows, c.m - t.row));
-      const auto in_place = [&](std::int64_t j) { return plain && t.rows % 16 == 0 && columns_of(j) % 16 == 0; };
-      // The unit goes on with the next panel while one is ended.
-      const auto end_panel = [&](std::int64_t j) {
-        if (!in_place(j)) end_tile(c, quick, t, t.sums[j - first], j * nr, columns_of(j));
-      };
-      for (std::int64_t from = 0; from < depth; from += range_k) {
-        const std::int64_t count = least<std::int64_t>(range_k, depth - from), blocks = blocks_of(count);
-        const std::int64_t a_half = blocks * a_planes * tile_bytes;
-        bool finite = b_finite;
-        for_storage(c.a_type, [&](auto* type) { finite &= split_rows<std::remove_pointer_t<decltype(type)>>(c, t, from, count, a_half); });
-        for (std::int64_t j = first; j < end; ++j) {
-          const bool there = in_place(j);
-          float* const sums = there ? static_cast<float*>(c.c) + t.row * c.c_rows.stride + j * nr : t.sums[j - first];
-          const Operands o{t.a, b + j * panel + from / block_k * b_planes * 2 * tile_bytes, a_half, blocks, sums, (there ? c.c_rows.stride : nr) * 4,
-                           from == 0 && !(there && c.accumulate)};
-          if (finite)
-            multiply_for(a_planes, b_planes, t.rows > 16, columns_of(j) > 16)(o);
-          else
-            multiply_plainly(c, t, b + j * panel, b_planes, from, count, o, there ? columns_of(j) : nr);
-          if (from + range_k >= depth && j > first) end_panel(j - 1);
-        }
-      }
-      end_panel(end - 1);
-    }
-  }
+  d.run(t);
   _tile_release();
 }
 
