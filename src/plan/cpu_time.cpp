@@ -262,6 +262,19 @@ double CpuTime::weight_bytes(std::size_t i, const Cost& c) const {
   return bytes;
 }
 
+// Of a tile's weights, that each turn of a walk reads: where they do not stay in a core's own cache, from afar.
+double CpuTime::read_again(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
+  const auto& made = *form(i).product;
+  double held = static_cast<double>(bytes_of(p.tensor(made.b->tensor).dtype)), turns = 1;
+  for (const auto* axes : {&made.n, &made.k})
+    for (AxisId x : *axes) held *= static_cast<double>(extent_in_tile(i, x, steps, size));
+  if (split(i, steps, size) < 1) held *= 1.5; // three bf16 each
+  for (std::size_t s = 0; s < steps.size(); ++s)
+    if (steps[s].how == AxisStep::How::walk) turns *= static_cast<double>(ceil_div_i64(r.axes[static_cast<std::size_t>(steps[s].axis)].constant(), size[s]));
+  const auto room = static_cast<double>(m.levels[static_cast<std::size_t>(level_of(m, LevelRole::scratch))].capacity);
+  return turns > 1 && held > room ? held * turns : 0;
+}
+
 double CpuTime::waiting(std::size_t i, const Cost& c, const std::vector<AxisStep>& steps,
                         const std::vector<std::int64_t>& size) const {
   double bytes = weight_bytes(i, c);
@@ -269,6 +282,7 @@ double CpuTime::waiting(std::size_t i, const Cost& c, const std::vector<AxisStep
   if (bytes == 0 || !unit) return 0;
   const std::int64_t cores = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles));
   if (weights_stay()) bytes = std::min(bytes, weights(i) * static_cast<double>(cores));
+  bytes = std::max(bytes, read_again(i, steps, size) * static_cast<double>(c.tiles));
   const double work = 2 * static_cast<double>(c.done[i].multiply_adds) * std::max(m.core.count, 1) /
                       operations_per_second(m, *unit, DType::f32);
   const std::int64_t passes = ceil_div_i64(std::max<std::int64_t>(tile_rows(i, steps, size), 1), o.leaf_rows);

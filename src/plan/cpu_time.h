@@ -78,6 +78,7 @@ private:
   double interpreted_seconds(std::size_t, std::int64_t points, const std::vector<AxisStep>&,
                              const std::vector<std::int64_t>& size, bool ideal) const;
   double turns(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double read_again(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double split(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   std::int64_t extent_in_tile(std::size_t, AxisId, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
