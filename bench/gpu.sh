@@ -3,7 +3,7 @@
 # machine); `check` compares every kernel with the CPU target; `sanitize` repeats that for the small ones under compute-sanitizer's four
 # tools; `right` runs whole networks, neighbours joined, against torch in fp32, without torch.compile; `networks 1|2|3|4` times a quarter of
 # them beside torch.compile, N=1 and N=32; `time` measures kernels, peers in the same process; `models` takes rows of your own (--rows:
-# bench/gpu/models.py says which); `kernels FILE SIZE=N ...` checks and times every kernel of a network; `attention` and
+# bench/gpu/models.py says which); `kernels NETWORK:TYPE:N,...` (the same rows) or `kernels FILE SIZE=N ...` checks and times every kernel of networks; `attention` and
 # `matmul` check all kinds of those, the small ones under memcheck and racecheck too, and time them beside cuDNN, FlexAttention and cuBLAS; `counters` sets the bytes that the
 # GPU counted beside the model's.
 set -euo pipefail
@@ -47,7 +47,9 @@ case "${1:-all}" in
   networks) rows=$(quarter "${2:-}"); models --rows "$rows" ;;
   models) models "${@:2}" ;;
   sparse) TILEWRIGHT_LIBRARY=${TILEWRIGHT_LIBRARY:-$PWD/build-gpu/libtilewright.so} PYTHONPATH=python python3 bench/gpu/sparse.py "${@:2}" ;;
-  kernels) "${bench}_models" both "${@:2}" ;;
+  kernels)
+    if [ -f "${2:-}" ]; then "${bench}_models" both "${@:2}"
+    else BENCH_GPU=$bench TILEWRIGHT_LIBRARY=${TILEWRIGHT_LIBRARY:-$PWD/build-gpu/libtilewright.so} PYTHONPATH=python python3 bench/gpu/network_kernels.py "${@:2}"; fi ;;
   counters)
     ncu --clock-control none --csv --print-units base --metrics dram__bytes.sum,l1tex__m_xbar2l1tex_read_bytes.sum,l1tex__m_l1tex2xbar_write_bytes.sum,gpu__time_duration.sum "$bench" once 2> /dev/null | python3 bench/gpu/counters.py ;;
   all) for part in check sanitize right 'networks 1' 'networks 2' 'networks 3' 'networks 4' time counters; do "$0" $part; done ;;

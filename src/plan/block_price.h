@@ -29,8 +29,6 @@ std::vector<Schedule> bulk_variants(const Program&, const Region&, const Schedul
 // Schedules of a region that keep rows in registers along a stream, the fastest by prediction first; none where that is not what it is.
 std::vector<BlockChoice> fragment_choices(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
 
-constexpr int copying_registers = 32;    // of a thread of the warps that ask for boxes there, as the printer gives them
-
 // The tensor unit whose instruction one warp issues, with operands in registers; none where the machine has none for the type.
 std::optional<UnitId> warp_unit(const Machine&, DType);
 // The one whose instruction four warps issue together, with operands in scratch.

@@ -5,6 +5,7 @@
 #include "law/stream.h"
 #include "plan/block_price.h"
 #include "plan/bulk_boxes.h"
+#include "schedule/role_registers.h"
 
 namespace tilewright {
 
@@ -233,7 +234,7 @@ struct FragmentChooser {
     s.threads = 128 * groups, s.fragments = true, s.resident = 1, s.overlapped = may_overlap();
     if (extent(stream) <= chunk || chunk % 16 || s.threads + 128 > m.core.block_threads) return;
     const bool uneven = std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return p.statement(id)->guard != nullptr; });
-    if (registers(chunk, uneven) > std::min<std::int64_t>((m.core.registers - 128 * copying_registers) / s.threads / 8 * 8, 240)) return;
+    if (registers(chunk, uneven) > role_registers(s.threads, 1, true, static_cast<int>(m.core.registers)).computing) return;
     for (RegionAxis a : batch) s.steps.push_back({AxisStep::How::tile, a, 1});
     s.steps.push_back({AxisStep::How::tile, rows, 64 * groups});
     s.steps.push_back({AxisStep::How::stream, stream, chunk});

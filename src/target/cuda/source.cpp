@@ -1,5 +1,6 @@
 #include "target/cuda/source.h"
 
+#include "schedule/role_registers.h"
 #include "target/cuda/fragment_leaf_inl.h"
 
 namespace tilewright::cuda {
@@ -232,10 +233,10 @@ struct NestText : FragmentLeaf {
     place_pipes(body);
     line("barriers_made();");
     line(s.cluster > 1 ? "cluster_meet();" : "__syncthreads();");
-    const int copying = s.fragments ? 32 : 40, computing = std::min((65536 / std::max(1, s.resident) - 128 * copying) / s.threads / 8 * 8, 240);
+    const RoleRegisters registers = role_registers(s.threads, s.resident, s.fragments, 65536);
     line(fmt::format("if (threadIdx.x >= {}) {{  // copies", s.threads));
     ++depth;
-    line(fmt::format("registers_down<{}>();", copying));
+    line(fmt::format("registers_down<{}>();", registers.copying));
     line(fmt::format("if (threadIdx.x == {}) {{", s.threads));
     ++depth;
     role = Role::copies;
@@ -246,7 +247,7 @@ struct NestText : FragmentLeaf {
     --depth;
     line("} else {  // computes");
     ++depth;
-    line(fmt::format("registers_up<{}>();", computing));
+    line(fmt::format("registers_up<{}>();", registers.computing));
     role = Role::computes;
     begin_pipes();
     if (s.overlapped && s.threads > 128) line(fmt::format("if (threadIdx.x / 128 == {0}) turn_ends<{1}>();", s.threads / 128 - 1, s.threads / 128));

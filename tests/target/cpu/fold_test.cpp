@@ -121,5 +121,40 @@ TEST(Fold, ANumberThatIsNoneReachesTheMaximum) {
       }
 }
 
+// Steps known ahead against the loop that asks: a bound that always holds sends the same work there.
+TEST(Fold, ChainsEqualTheLoop) {
+  const FoldBound always{0, 0, 0};
+  using enum StepOp;
+  const std::vector<std::vector<StepOp>> chains = {{}, {mul}, {add}, {gate}, {sub, exp}, {mul, sub, exp}, {mul, add}};
+  testing::Random random(5);
+  constexpr std::int64_t rows = 9, columns = 64 * 3 + 21;
+  std::vector<float> x(rows * columns), along(columns);
+  for (auto* list : {&x, &along})
+    for (float& v : *list) v = random() % 10 ? static_cast<float>(static_cast<int>(random() % 40001) - 20000) / 100.0f : 0;
+  x[70] = std::numeric_limits<float>::quiet_NaN(), x[400] = -std::numeric_limits<float>::infinity();
+  for (const Kernels* leaf : available_tables())
+    for (const auto& chain : chains)
+      for (FoldReduce reduce : {FoldReduce::none, FoldReduce::sum, FoldReduce::max})
+        for (bool stores : {false, true})
+          for (bool constant : {false, true}) {
+            if (!stores && reduce == FoldReduce::none) continue;
+            std::vector<EpilogueStep> steps;
+            for (StepOp op : chain) steps.push_back({.op = op, .operand = constant ? nullptr : along.data(), .a = 0.75f});
+            std::vector<float> y[2], acc[2];
+            for (int general : {0, 1}) {
+              y[general].assign(x.size(), 7), acc[general].assign(columns, 1);
+              Fold f{.rows = rows, .columns = columns, .x = x.data(), .x_rows = {columns}};
+              if (stores) f.y = y[general].data(), f.y_rows = {columns};
+              f.reduce = reduce, f.acc = acc[general].data();
+              f.bounds = &always, f.bound_count = general;
+              f.steps = {steps.data(), static_cast<int>(steps.size())};
+              leaf->fold(f);
+            }
+            for (const auto* list : {y, acc})
+              ASSERT_EQ(std::memcmp(list[0].data(), list[1].data(), list[0].size() * sizeof(float)), 0)
+                  << "chain of " << chain.size() << ", reduce " << static_cast<int>(reduce) << ", isa " << static_cast<int>(leaf->isa);
+          }
+}
+
 }  // namespace
 }  // namespace tilewright::kernels

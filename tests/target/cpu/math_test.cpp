@@ -46,6 +46,7 @@ void check(const Kernels& leaf, Op op, double (*exact)(double), float low, float
 constexpr float inf = std::numeric_limits<float>::infinity();
 
 TEST_P(MathTest, Exp) { check(leaf(), Op::exp, std::exp, 0, inf, 1.5); }
+TEST_P(MathTest, ExpDownToSubnormals) { check(leaf(), Op::exp, std::exp, 87, 106, 1.5); }
 TEST_P(MathTest, Log) { check(leaf(), Op::log, std::log, 0, inf, 1.5); }
 TEST_P(MathTest, Tanh) { check(leaf(), Op::tanh, std::tanh, 0, inf, 2); }
 TEST_P(MathTest, Erf) { check(leaf(), Op::erf, std::erf, 0, inf, 2.5); }

@@ -76,6 +76,12 @@ TEST_F(Machine, NoticesThreadsThatDoNotMeet) {
   expect("  const unsigned b = shared_address(scratch);\n  if (threadIdx.x == 0) barrier_make(b, 65);\n  __syncthreads();\n  barrier_arrive(b);\n  barrier_wait(b, 0);\n", "wait for ever");
 }
 
+// 64 threads begin with 240 each.
+TEST_F(Machine, NoticesRolesThatAskForMoreThanThereIs) {
+  EXPECT_EQ(run("  if (threadIdx.x < 32) registers_down<224>(); else registers_up<256>();\n"), "");
+  expect("  if (threadIdx.x < 32) registers_down<232>(); else registers_up<256>();\n", "256 registers more than block 0 began with");
+}
+
 }  // namespace
 }  // namespace tilewright
 #endif

@@ -1,5 +1,5 @@
 // fold of one instruction set.
-#include "target/cpu/kernels/fold_inl.h"
+#include "target/cpu/kernels/fold_chains_inl.h"
 #include "target/cpu/kernels/table.h"
 
 namespace tilewright::kernels::TW_ISA {

@@ -207,8 +207,9 @@ TW_INLINE void fold_piece(const Fold& f, const FoldLive& live, FoldPiece& p, V (
   }
 }
 
-inline void fold_down(const Fold& f) {
-  for (std::int64_t c = 0; c < f.columns; c += fold_vectors * lanes) {
+// From a column on.
+inline void fold_down(const Fold& f, std::int64_t first) {
+  for (std::int64_t c = first; c < f.columns; c += fold_vectors * lanes) {
     FoldPiece p;
     p.column = c;
     p.count = least<std::int64_t>(f.columns - c, fold_vectors * lanes);
@@ -253,14 +254,6 @@ inline void fold_across(const Fold& f) {
     float& to = f.acc[row_at(f.acc_rows, r)];
     to = fold_lanes(f.reduce, all, to);
   }
-}
-
-inline void fold_block(const Fold& f) {
-  if (f.rows <= 0 || f.columns <= 0) return;
-  if (f.down || f.reduce == FoldReduce::none)
-    fold_down(f);
-  else
-    fold_across(f);
 }
 
 } // namespace

@@ -25,14 +25,30 @@ TW_INLINE V power_of_two(VI n) { // -127 < n < 128
 
 constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits: n * ln2_high is exact
 
-// 2^n y for whole n, in two steps: down to subnormals, up to inf.
+// 2^n y for whole n <= -126, and y in (1/2, 2): bits shifted, to nearest even. A product that is subnormal or becomes 0 would cost
+// a core 150 cycles each time, and weights of a softmax that are as good as none are many.
+HWY_NOINLINE inline V shifted_down(V y, V n) {
+  const DI d;
+  const VI bits = hn::BitCast(d, y), one = hn::Set(d, 1), most = hn::Set(d, 26); // beyond all is lost
+  const VI exponent = hn::Add(hn::Sub(hn::ShiftRight<23>(bits), hn::Set(d, 127)), hn::ConvertTo(d, n));
+  const VI shift = hn::Min(most, hn::Max(hn::Zero(d), hn::Sub(hn::Set(d, -126), exponent)));
+  const VI m = hn::Or(hn::And(bits, hn::Set(d, 0x7fffff)), hn::Set(d, 0x800000));
+  const VI half = hn::Shr(hn::Shl(one, shift), one), odd = hn::And(hn::Shr(m, shift), one);
+  const VI up = hn::IfThenElseZero(hn::Gt(shift, hn::Zero(d)), hn::Add(hn::Sub(half, one), odd));
+  return hn::BitCast(D(), hn::Shr(hn::Add(m, up), shift));
+}
+
+// 2^n y for whole n and y in (1/2, 2): down to subnormals, up to inf.
 TW_INLINE V times_power_of_two(V y, V n) {
+  const auto low = hn::Lt(n, hn::Set(D(), -125.0f));
 #if HWY_TARGET == HWY_AVX3
-  return V{_mm512_scalef_ps(y.raw, n.raw)};
+  const V result{_mm512_maskz_scalef_ps(static_cast<__mmask16>(~low.raw), y.raw, n.raw)};
 #else
-  const VI whole = hn::ConvertTo(DI(), n), first = hn::ShiftRight<1>(whole);
-  return hn::Mul(hn::Mul(y, power_of_two(first)), power_of_two(hn::Sub(whole, first)));
+  const VI whole = hn::ConvertTo(DI(), hn::IfThenZeroElse(low, n)), first = hn::ShiftRight<1>(whole);
+  const V result = hn::Mul(hn::Mul(y, power_of_two(first)), power_of_two(hn::Sub(whole, first)));
 #endif
+  if (HWY_LIKELY(hn::AllFalse(D(), low))) return result;
+  return hn::IfThenElse(low, shifted_down(y, n), result);
 }
 
 [[maybe_unused]] TW_INLINE V exp(V x) {

@@ -72,6 +72,9 @@ template <int planes, class T> TW_INLINE bool split_block(const T* from, std::in
   unroll<2>(TW_UNROLLED(half) {
     for (int i = 0; i < block_k / 2; ++i) {
       const V v0 = load(from + i * row + half.value * lanes), v1 = load(from + (i + lanes) * row + half.value * lanes);
+      const T* const ahead = from + (block_k + i + half.value * lanes) * row; // the next block, which is often cold
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead + lanes), _MM_HINT_T0);
       seen[0].meet(v0), seen[1].meet(v1);
       store_planes<planes>(v0, v1, to + half.value * tile_bytes + i * 64, 2 * tile_bytes);
     }

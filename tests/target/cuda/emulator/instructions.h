@@ -13,6 +13,7 @@ __attribute__((const)) unsigned char* tw_scratch();
 void tw_align(const void*, int bytes);           // it must be a multiple
 void tw_meet(int barrier, int threads);          // threads 0: all of the block
 void tw_arrive(int barrier, int threads);
+void tw_registers(int);                          // this thread goes on with as many
 void tw_cluster_meet();
 // The lanes of the mask come together (of a warp; lanes = 128: of a group of four): the last one computes for all.
 void tw_together(int lanes, unsigned mask, void (*compute)(void* const* lane, unsigned mask), void* mine);

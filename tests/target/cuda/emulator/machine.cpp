@@ -80,6 +80,7 @@ struct Block {
   std::map<int, Meeting> meetings;
   std::map<unsigned, std::vector<Together>> together;  // by warp, or 1000 + group
   std::map<unsigned, Counter> counters;
+  std::int64_t registers = 0;                          // that its threads ask for beyond those they began with
 };
 
 namespace {
@@ -201,7 +202,11 @@ void schedule() {
       go(m.scheduler, t.fiber);
       if (!m.problem.empty()) return;
     }
-    if (!left) return;
+    if (!left) {
+      for (const Block& b : m.blocks)
+        if (b.registers > 0) m.problem = "roles ask for " + std::to_string(b.registers) + " registers more than block " + std::to_string(b.index) + " began with, and would wait for ever";
+      return;
+    }
     if (moved) continue;
     if (m.deliveries.empty()) {
       std::size_t waiting = 0;
@@ -266,6 +271,8 @@ unsigned char* tw_scratch() { return m.self->block->scratch->bytes(); }
 void tw_align(const void* p, int bytes) {
   if (reinterpret_cast<std::uintptr_t>(p) % static_cast<unsigned>(bytes)) fail("an access is not aligned to its " + std::to_string(bytes) + " bytes");
 }
+// As many as the launch bounds allow one block a core, as the compiler gives to kernels whose threads change them.
+void tw_registers(int n) { m.self->block->registers += n - std::min(65536 / m.grid.threads / 8 * 8, 240); }
 void tw_meet(int barrier, int threads) {
   Block& b = *m.self->block;
   Meeting& meeting = b.meetings[barrier];

@@ -115,8 +115,8 @@ TW_INLINE void ptx_barrier_cluster_arrive_release_aligned_barrier_cluster_wait_a
 TW_INLINE void ptx_bar_sync_1(int threads) { tw_meet(1, threads); }
 TW_INLINE void ptx_bar_sync_256(int barrier) { tw_meet(barrier, 256); }
 TW_INLINE void ptx_bar_arrive_256(int barrier) { tw_arrive(barrier, 256); }
-TW_INLINE void ptx_setmaxnreg_dec_sync_aligned_u32(int) {}
-TW_INLINE void ptx_setmaxnreg_inc_sync_aligned_u32(int) {}
+TW_INLINE void ptx_setmaxnreg_dec_sync_aligned_u32(int n) { tw_registers(n); }
+TW_INLINE void ptx_setmaxnreg_inc_sync_aligned_u32(int n) { tw_registers(n); }
 TW_INLINE void ptx_fence_proxy_async_shared_cta() {}
 // A box of a tensor into scratch; or to all blocks of the cluster that the mask names.
 template <int dims, bool to_all, class... Rest> TW_INLINE void ptx_box(unsigned to, const void* map, Rest... rest) {
