@@ -12,12 +12,7 @@
 
 #include "support/error.h"
 #include "support/threads.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
+#include "target/cpu/kernels/kernels.h"
 
 namespace tilewright {
 namespace {
@@ -30,8 +25,6 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 template <class T> void keep(const T& value) { __asm__ volatile("" : : "r"(&value) : "memory"); }
 
 // ---- loops. The bodies are always inlined into one function an ISA, which lends them its instructions.
-
-constexpr int chains = 12; // more than latency times pipes (4 x 2), no more than the registers of AVX2 hold
 
 typedef std::uint64_t Words __attribute__((vector_size(64))); // 64 bytes, by as many instructions as it takes
 struct alignas(64) Line {
@@ -58,8 +51,6 @@ __attribute__((always_inline)) inline void copy_lines(Line* to, const Line* from
 struct Loops {
   void (*read)(const Line*, std::int64_t count);
   void (*copy)(Line* to, const Line* from, std::int64_t count);
-  void (*multiply)(std::int64_t rounds); // `chains` multiply-adds of `lanes` a round
-  int lanes;
 };
 
 #if defined(__x86_64__)
@@ -67,58 +58,22 @@ struct Loops {
 #define TW_AVX512 __attribute__((target("avx2,fma,avx512f,avx512vl,avx512bw,avx512dq")))
 TW_AVX2 void read_avx2(const Line* lines, std::int64_t count) { read_lines(lines, count); }
 TW_AVX2 void copy_avx2(Line* to, const Line* from, std::int64_t count) { copy_lines(to, from, count); }
-TW_AVX2 void multiply_avx2(std::int64_t rounds) {
-  const __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f);
-  __m256 sums[chains];
-  for (__m256& sum : sums) sum = y;
-  for (std::int64_t r = 0; r < rounds; r++)
-    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, y);
-  for (const __m256& sum : sums) keep(sum);
-}
 TW_AVX512 void read_avx512(const Line* lines, std::int64_t count) { read_lines(lines, count); }
 TW_AVX512 void copy_avx512(Line* to, const Line* from, std::int64_t count) { copy_lines(to, from, count); }
-TW_AVX512 void multiply_avx512(std::int64_t rounds) {
-  const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
-  __m512 sums[chains];
-  for (__m512& sum : sums) sum = y;
-  for (std::int64_t r = 0; r < rounds; r++)
-    for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, y);
-  for (const __m512& sum : sums) keep(sum);
-}
 #undef TW_AVX2
 #undef TW_AVX512
-#elif defined(__aarch64__)
-void multiply_neon(std::int64_t rounds) {
-  const float32x4_t x = vdupq_n_f32(0.999f), y = vdupq_n_f32(0.001f);
-  float32x4_t sums[chains];
-  for (float32x4_t& sum : sums) sum = y;
-  for (std::int64_t r = 0; r < rounds; r++)
-    for (float32x4_t& sum : sums) sum = vfmaq_f32(y, sum, x);
-  for (const float32x4_t& sum : sums) keep(sum);
-}
 #endif
 
 void read_base(const Line* lines, std::int64_t count) { read_lines(lines, count); }
 void copy_base(Line* to, const Line* from, std::int64_t count) { copy_lines(to, from, count); }
-void multiply_base(std::int64_t rounds) {
-  typedef float Floats __attribute__((vector_size(16)));
-  const Floats x = {0.999f, 0.999f, 0.999f, 0.999f}, y = {0.001f, 0.001f, 0.001f, 0.001f};
-  Floats sums[chains];
-  for (Floats& sum : sums) sum = y;
-  for (std::int64_t r = 0; r < rounds; r++)
-    for (Floats& sum : sums) sum = sum * x + y;
-  for (const Floats& sum : sums) keep(sum);
-}
 
 Loops loops_of(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return {read_avx512, copy_avx512, multiply_avx512, 16};
-  if (isa == Isa::avx2) return {read_avx2, copy_avx2, multiply_avx2, 8};
-#elif defined(__aarch64__)
-  if (isa == Isa::neon) return {read_base, copy_base, multiply_neon, 4};
+  if (isa == Isa::avx512) return {read_avx512, copy_avx512};
+  if (isa == Isa::avx2) return {read_avx2, copy_avx2};
 #endif
   static_cast<void>(isa);
-  return {read_base, copy_base, multiply_base, 4};
+  return {read_base, copy_base};
 }
 
 // ---- rates
@@ -157,9 +112,17 @@ struct Bench {
 
   Bench(const Host& h, double s) : host(h), loops(loops_of(h.features.isa)), seconds(s), one(1), all(h.cores) {}
 
+  // What planning counts on is what the contraction's leaf reaches where nothing is waited for: a product in the first caches.
   double multiply() {
-    const double operations = 2.0 * chains * loops.lanes * 1000;
-    return best_rate(one, operations, seconds, [&](int, std::int64_t rounds) { loops.multiply(rounds * 1000); });
+    const kernels::Kernels& leaf = kernels::kernels_for(kernels::available(host.features.isa) ? host.features.isa : Isa::base);
+    const std::int64_t m = 4 * leaf.mr, n = 2 * leaf.nr, k = 256;
+    std::vector<float> a(static_cast<std::size_t>(m * k), 1.0f), b(static_cast<std::size_t>(k * n), 1.0f), c(static_cast<std::size_t>(m * n));
+    std::vector<float> packed(static_cast<std::size_t>(kernels::packed_elements(leaf, n, k)));
+    leaf.pack_b({.n = n, .k = k, .src = b.data(), .b_k = n, .b_n = 1, .dst = packed.data()});
+    const kernels::Contract call{.m = m, .n = n, .k = k, .a = a.data(), .a_rows = {k}, .b = packed.data(), .c = c.data(), .c_rows = {n}};
+    return best_rate(one, 2.0 * static_cast<double>(m * n * k), seconds, [&](int, std::int64_t rounds) {
+      for (std::int64_t i = 0; i < rounds; i++) leaf.contract(call);
+    });
   }
 
   // Each worker has its own buffer, touched first by itself so that it lies in its own memory.
@@ -224,6 +187,17 @@ std::string today() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &parts)};
 }
 
+// Virtual machines see a last cache that many share: how much of it one core reads at the full rate.
+std::int64_t usable(Bench& bench, std::int64_t from, std::int64_t bytes, double rate) {
+  const std::int64_t limit = bench.host.memory > 0 ? bench.host.memory / 8 : std::int64_t{256} << 20;
+  std::int64_t found = std::min(from, bytes);
+  for (std::int64_t next = 2 * found; next <= std::min(bytes, limit); next *= 2) {
+    if (bench.stream(bench.one, next, false) < 0.8 * rate) return found;
+    found = next;
+  }
+  return bytes;
+}
+
 void measure_levels(Bench& bench, Calibration& result, const std::function<void(const std::string&)>& progress) {
   const std::int64_t cores = bench.host.cores;
   std::int64_t inner = 16 << 10; // reach of the caches before
@@ -241,6 +215,10 @@ void measure_levels(Bench& bench, Calibration& result, const std::function<void(
     const std::string name = fmt::format("l{}", cache.level);
     const Rate& rate = result.read[name] = bench.level(alone, each);
     note(name, rate);
+    if (cache.level == 3) {
+      result.usable = usable(bench, alone, cache.bytes, rate.one);
+      if (result.usable < cache.bytes) progress(fmt::format("      as fast up to {} MiB: others use it too", result.usable >> 20));
+    }
     if (cache.instances >= cores && rate.all < 0.7 * rate.one * static_cast<double>(cores))
       progress(
           "      together they are slow: other work is running (measure again), or they are threads of fewer cores");

@@ -252,8 +252,8 @@ void Model::price(Cost& c, const std::vector<std::int64_t>& sizes) const {
   const LevelId from = fits ? *cache : level_of(machine_, LevelRole::memory);
   const double moved = static_cast<double>(c.loaded + c.stored) / bytes_per_second(machine_, from, Direction::down, 1);
   // The busiest thread's share when the flattened grid is cut into equal runs; a tile costs a call even when it is empty.
-  const double share = busiest(c.tiles, sizes);
-  const double body = (std::max(fma + alu, moved) + spill_seconds(machine_, c.stored, threads_, from) + 0.2e-6 * static_cast<double>(c.tiles)) * share;
+  c.share = busiest(c.tiles, sizes);
+  const double body = (std::max(fma + alu, moved) + spill_seconds(machine_, c.stored, threads_, from) + 0.2e-6 * static_cast<double>(c.tiles)) * c.share;
   c.seconds = body + machine_.launch.step;
   c.bound = moved > fma + alu ? machine_.levels[static_cast<std::size_t>(from)].name : fma >= alu ? "fma" : "alu";
   if (machine_.launch.step > body) c.bound = "launch";
@@ -269,7 +269,7 @@ Cost Model::at(const std::vector<std::int64_t>& sizes) const {
   }
   for (const Work& w : work_) {
     const std::int64_t points = total(w.points, sizes, places_);
-    c.done.push_back({points, checked_mul(points, w.multiply_adds), checked_mul(points, w.operations)});
+    c.done.push_back({points, checked_mul(points, w.multiply_adds), checked_mul(points, w.operations), w.share});
     c.multiply_adds = checked_add(c.multiply_adds, c.done.back().multiply_adds);
     c.operations = checked_add(c.operations, c.done.back().operations);
   }

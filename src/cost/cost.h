@@ -17,13 +17,15 @@ struct Moved { TensorId tensor; std::int64_t bytes; bool store; };
 
 struct Cost {
   std::vector<Moved> moved;               // one a transfer of the schedule
-  struct Done { std::int64_t points = 0, multiply_adds = 0, operations = 0; };
+  // share: of a multiply-add in floats, the time of one of these (bytes have their own unit).
+  struct Done { std::int64_t points = 0, multiply_adds = 0, operations = 0; double share = 1; };
   std::vector<Done> done;                 // by each statement of the region; points that are computed again count again
   std::int64_t loaded = 0, stored = 0;    // bytes, whole run
   std::int64_t compulsory = 0;            // each tensor's touched box once
   std::int64_t multiply_adds = 0;         // of contractions and weighted windows, recomputed ones too
   std::int64_t operations = 0;            // scalar operations of everything else
   std::int64_t tiles = 1;
+  double share = 1;                       // of the work, that of the busiest thread
   double seconds = 0;
   std::string bound;                      // what decides: "fma", "alu", a level's name, "launch"
 };

@@ -29,6 +29,7 @@ Calibration read_calibration(Form& form) {
   c.isa = *isa_named(form.choice("isa", {"base", "avx2", "avx512", "neon"}));
   c.cores = static_cast<int>(form.integer("cores", 1, 1 << 20));
   c.fma = form.number("fma", 1, largest);
+  c.usable = form.integer_or("usable", 0, std::int64_t{1} << 50, 0);
   Form levels = form.form("read");
   for (const char* name : {"l1", "l2", "l3", "dram"})
     if (levels.has(name)) c.read[name] = read_rate(levels.form(name));
@@ -69,6 +70,7 @@ std::string to_json(const std::vector<Calibration>& calibrations) {
                     {"isa", name_of(c.isa)},
                     {"cores", c.cores},
                     {"fma", c.fma},
+                    {"usable", c.usable},
                     {"read", read},
                     {"copy", rate(c.copy)},
                     {"barrier", c.barrier},

@@ -201,6 +201,10 @@ void apply(Machine& machine, const Calibration& calibration) {
     }
     level.source = Source::calibrated;
   }
+  if (const auto last = find(machine, LevelRole::cache); last && calibration.usable > 0) {
+    Level& level = machine.levels[static_cast<std::size_t>(*last)];
+    level.usable = std::min(level.usable, calibration.usable);
+  }
   const double was = operations_per_second(machine, *unit_for(machine, UnitKind::fma, DType::f32), DType::f32) / cores;
   for (Unit& unit : machine.units) { // the other types and the byte products run on the same pipes
     if (unit.kind != UnitKind::fma && unit.kind != UnitKind::dot) continue;

@@ -43,7 +43,8 @@ struct Calibration {
   std::string model, date;
   Isa isa = Isa::base;
   int cores = 1;
-  double fma = 0; // f32 operations a second, one core
+  double fma = 0; // f32 operations a second of long products, one core
+  std::int64_t usable = 0; // bytes of the last cache that are read at its rate; 0: all, as far as is known
   std::map<std::string, Rate> read;
   Rate copy;            // bytes read plus bytes written, far beyond the caches
   double barrier = 0;   // of all threads, spinning

@@ -165,6 +165,46 @@ struct Folder {
     std::get<Statement>(p.nodes[static_cast<std::size_t>(map_id)]).body = form->shift ? binary(Op::add, read_of, form->shift) : read_of;
     return true;
   }
+
+  // A scale behind a map that adds what is known goes to where that map stands, if it folds into the weights from there:
+  //   A = sum + b; Y = A * g + x      ->      A = sum + b * g; Y = A + x
+  void fold_behind(StatementId sum_id, StatementId map_id, StatementId next_id) {
+    const Statement sum = *p.statement(sum_id), map = *p.statement(map_id), next = *p.statement(next_id);
+    if (!is_map(next) || map.guard || next.guard || !is_float(next.body->dtype) || map.body->dtype != next.body->dtype) return;
+    const auto first = linear(map.body, sum.out), second = linear(next.body, map.out);
+    if (!first || first->scale || !first->shift || first->shift->op != Op::read) return;
+    const Access& shift = std::get<Access>(first->shift->leaf);
+    if (p.tensor(shift.tensor).kind != Kind::weight || p.tensor(shift.tensor).data.empty() || shift.otherwise) return;
+    if (!second || !second->scale || !all_weights(p, second->scale)) return;
+    const Access* value = only_read(next.body, map.out);
+    if (!value || value->otherwise || value->at.size() != map.at.size()) return;
+    // The axes of the second map as those of the first.
+    std::vector<std::optional<AxisId>> to(next.axes.size());
+    for (std::size_t d = 0; d < map.at.size(); ++d)
+      if (const auto from = plain_axis(value->at[d]), at = plain_axis(map.at[d]); from && at && next.axes[static_cast<std::size_t>(*from)] == map.axes[static_cast<std::size_t>(*at)])
+        to[static_cast<std::size_t>(*from)] = *at;
+    std::vector<Index> with(next.axes.size(), constant_index(0));
+    for (AxisId a = 0; a < static_cast<AxisId>(to.size()); ++a) {
+      if (to[static_cast<std::size_t>(a)]) with[static_cast<std::size_t>(a)] = axis_index(*to[static_cast<std::size_t>(a)]);
+      else if (mentions_axis(second->scale, a)) return;
+    }
+    const auto body_of = [&](StatementId id) -> ScalarRef& { return std::get<Statement>(p.nodes[static_cast<std::size_t>(id)]).body; };
+    const ScalarRef rest = read(p, map.out, value->at, value->otherwise);
+    const ScalarRef scale = substitute(p, second->scale, with);
+    std::vector<std::optional<int>> dims(map.axes.size());
+    for (std::size_t d = 0; d < shift.at.size(); ++d)
+      if (const auto axis = plain_axis(shift.at[d])) dims[static_cast<std::size_t>(*axis)] = static_cast<int>(d);
+    if (!scales_dims(p, map, scale, shift, dims)) return;
+    const auto shifted = scaled_weights(p, shift, scale, dims);
+    if (!shifted) return;
+    body_of(map_id) = binary(Op::mul, read(p, sum.out, only_read(map.body, sum.out)->at, only_read(map.body, sum.out)->otherwise), scale);
+    if (!fold(sum_id, map_id)) {
+      body_of(map_id) = map.body;
+      return;
+    }
+    body_of(map_id) = binary(Op::add, body_of(map_id), with_tensor(first->shift, shift.tensor, *shifted));
+    body_of(next_id) = second->shift ? binary(Op::add, rest, second->shift) : rest;
+  }
 };
 
 }  // namespace
@@ -180,7 +220,10 @@ Program fold_scales(Program p) {
     const bool stored = p.is_result(out);
     if (stored || next.size() != 1 || writers[static_cast<std::size_t>(out)].size() != 1) continue;
     const Statement* map = p.statement(next[0]);
-    if (map && is_map(*map)) f.fold(static_cast<StatementId>(n), next[0]);
+    if (!map || !is_map(*map)) continue;
+    f.fold(static_cast<StatementId>(n), next[0]);
+    const auto& last = readers[static_cast<std::size_t>(map->out)];
+    if (last.size() == 1 && !p.is_result(map->out) && writers[static_cast<std::size_t>(map->out)].size() == 1 && p.statement(last[0])) f.fold_behind(static_cast<StatementId>(n), next[0], last[0]);
   }
   return p;
 }

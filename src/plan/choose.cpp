@@ -142,15 +142,7 @@ struct Lattice {
 
   std::int64_t price(const Cost& c, const Footprint::Bytes& tile, const std::vector<AxisStep>& steps,
                      const std::vector<std::int64_t>& size) const {
-    // A turn of a walk calls each leaf for few rows.
-    double calls = 0.2e-6;
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      if (steps[i].how == AxisStep::How::walk)
-        calls += 1.5e-6 * static_cast<double>(ceil_div_i64(extent(steps[i].axis), size[i]));
-    const double body = time.seconds(c, steps, size, false) + calls * static_cast<double>(c.tiles);
-    const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles));
-    double total = m.launch.step + body * static_cast<double>(ceil_div_i64(c.tiles, threads)) /
-                                       static_cast<double>(std::max<std::int64_t>(c.tiles, 1));
+    double total = time.kernel_seconds(c, steps, size);
     // Scratch is half of a core's own cache; operands that pass through take some of the other half.
     const auto room = 1.5 *
                       static_cast<double>(m.levels[static_cast<std::size_t>(level_of(m, LevelRole::scratch))].capacity),
@@ -428,12 +420,9 @@ Choice choose(const Program& p, const Region& r, const Machine& m, const PlanOpt
   if (auto gathered = gathered_tiles(p, r, m, o)) c.schedule = std::move(*gathered);
   if (!legality(p, r, c.schedule, m).empty()) return tiles.run();
   c.cost = cost(p, r, c.schedule, m);
-  const std::int64_t threads = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.cost.tiles));
   std::vector<std::int64_t> size;
   for (const AxisStep& s : c.schedule.steps) size.push_back(s.size);
-  c.cost.seconds += (tiles.time.interpreted_seconds(c.cost, c.schedule.steps) + tiles.time.waiting(c.cost, c.schedule.steps, size)) /
-                    static_cast<double>(threads);
-  c.cost.seconds *= tiles.time.gathered_share(c.cost);
+  if (m.target == Target::cpu) c.cost.seconds = tiles.time.kernel_seconds(c.cost, c.schedule.steps, size);
   c.price = picoseconds(c.cost.seconds);
   return c;
 }

@@ -179,27 +179,6 @@ std::vector<std::size_t> CpuTime::phases() const {
   return list;
 }
 
-// Seconds of one core that a schedule takes longer than its cost says.
-double CpuTime::interpreted_seconds(const Cost& c, const std::vector<AxisStep>& steps) const {
-  if (m.target != Target::cpu) return 0;
-  const auto unit = unit_for(m, UnitKind::alu, DType::f32);
-  if (!unit) return 0;
-  const double operation = std::max(m.core.count, 1) / operations_per_second(m, *unit, DType::f32);
-  double seconds = 0;
-  const auto& factor = longer(steps);
-  std::vector<std::int64_t> size;
-  for (const AxisStep& step : steps) size.push_back(step.size);
-  for (std::size_t i = 0; i < factor.size(); ++i) {
-    const auto done = static_cast<double>(c.done[i].operations);
-    if (factor[i] == by_interpreter)
-      seconds += interpreted_seconds(i, c.done[i].points, steps, size, false) - done * operation;
-    else if (factor[i] > 1)
-      seconds += (factor[i] - 1) * done * operation;
-  }
-  for (std::size_t i = 0; i < factor.size() && !follows(steps); ++i) seconds += packing(i, c);
-  return seconds;
-}
-
 const CpuTime::Flow& CpuTime::flow() const {
   if (flow_) return *flow_;
   Flow f{phases(), std::vector<std::set<std::size_t>>(r.statements.size()), {}};
@@ -238,6 +217,31 @@ LevelId CpuTime::far(const Cost& c) const {
   return fits ? *cache : level_of(m, LevelRole::memory);
 }
 
+// Where weights come from. Each is read once a run: where all together do not fit the outermost cache, none is still there.
+LevelId CpuTime::far_weights(const Cost& c) const {
+  const auto cache = find(m, LevelRole::cache);
+  const double all = o.weights * (o.splits ? 1.5 : 1);
+  return cache && all > static_cast<double>(m.levels[static_cast<std::size_t>(*cache)].usable) ? level_of(m, LevelRole::memory) : far(c);
+}
+
+// Of one of the threads that read together.
+double CpuTime::rate(LevelId level, const Cost& c) const {
+  const int cores = static_cast<int>(std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles)));
+  return bytes_per_second(m, level, Direction::down, cores) / cores;
+}
+
+// Of what other kernels have made. What a core's own cache holds is there still, or in that of another thread: it comes at a third of
+// the rate at which the same lines are read again and again.
+double CpuTime::near_rate(const Cost& c) const {
+  double bytes = static_cast<double>(c.compulsory);
+  for (std::size_t i = 0; i < r.statements.size(); ++i) bytes -= weights(i);
+  const LevelId own = level_of(m, LevelRole::scratch);
+  const double beyond = rate(far(c), c);
+  if (bytes > static_cast<double>(m.levels[static_cast<std::size_t>(own)].capacity)) return beyond;
+  const double mine = 1 / static_cast<double>(std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles)));
+  return std::max(beyond, 1 / (mine * 3 / rate(own, c) + (1 - mine) / beyond));
+}
+
 double CpuTime::weights(std::size_t i) const {
   const auto& made = form(i).product;
   if (!made || p.tensor(made->b->tensor).kind != Kind::weight) return 0;
@@ -268,7 +272,7 @@ double CpuTime::read_again(std::size_t i, const std::vector<AxisStep>& steps, co
   double held = static_cast<double>(bytes_of(p.tensor(made.b->tensor).dtype)), turns = 1;
   for (const auto* axes : {&made.n, &made.k})
     for (AxisId x : *axes) held *= static_cast<double>(extent_in_tile(i, x, steps, size));
-  if (split(i, steps, size) < 1) held *= 1.5; // three bf16 each
+  if (splits(i, steps, size)) held *= 1.5; // three bf16 each
   for (std::size_t s = 0; s < steps.size(); ++s)
     if (steps[s].how == AxisStep::How::walk) turns *= static_cast<double>(ceil_div_i64(r.axes[static_cast<std::size_t>(steps[s].axis)].constant(), size[s]));
   const auto room = static_cast<double>(m.levels[static_cast<std::size_t>(level_of(m, LevelRole::scratch))].capacity);
@@ -284,76 +288,9 @@ double CpuTime::waiting(std::size_t i, const Cost& c, const std::vector<AxisStep
   if (weights_stay()) bytes = std::min(bytes, weights(i) * static_cast<double>(cores));
   bytes = std::max(bytes, read_again(i, steps, size) * static_cast<double>(c.tiles));
   const double work = 2 * static_cast<double>(c.done[i].multiply_adds) * std::max(m.core.count, 1) /
-                      operations_per_second(m, *unit, DType::f32);
+                      operations_per_second(m, *unit, DType::f32) * share(i, c, steps, size);
   const std::int64_t passes = ceil_div_i64(std::max<std::int64_t>(tile_rows(i, steps, size), 1), o.leaf_rows);
-  return std::max(0.0, bytes / bytes_per_second(m, far(c), Direction::down, 1) - work / static_cast<double>(passes));
-}
-double CpuTime::waiting(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
-  double seconds = 0;
-  for (std::size_t i = 0; m.target == Target::cpu && i < r.statements.size(); ++i) seconds += waiting(i, c, steps, size);
-  return seconds;
-}
-
-// The share of a leaf's rows and columns that are filled, over all tiles: ragged last ones fill less.
-double CpuTime::fill(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
-  const auto& c = form(i).product;
-  if (!c) return 1;
-  struct Tiles {
-    std::int64_t extent, count;
-  };
-  const auto along = [&](AxisId x) {
-    const auto a = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
-    const std::int64_t e = statement(i).axes[static_cast<std::size_t>(x)].constant();
-    for (std::size_t s = 0; s < steps.size(); ++s)
-      if (a && steps[s].axis == *a && size[s] < e)
-        return std::vector<Tiles>{{size[s], e / size[s]}, {e % size[s], e % size[s] > 0}};
-    return std::vector<Tiles>{{e, 1}};
-  };
-  const auto share = [](const std::vector<Tiles>& tiles, std::int64_t granule) {
-    double all = 0, filled = 0;
-    for (const Tiles& t : tiles) {
-      all += static_cast<double>(t.extent * t.count);
-      filled += static_cast<double>(ceil_div_i64(t.extent, granule) * granule * t.count);
-    }
-    return filled > 0 ? all / filled : 1.0;
-  };
-  // The points of all row axes are the rows of a tile; of column axes the longest.
-  std::vector<Tiles> rows{{1, 1}}, columns{{1, 1}};
-  for (AxisId x : c->m) {
-    std::vector<Tiles> more;
-    for (const Tiles& outer : rows)
-      for (const Tiles& inner : along(x)) more.push_back({outer.extent * inner.extent, outer.count * inner.count});
-    rows = std::move(more);
-  }
-  for (AxisId x : c->n)
-    if (auto tiles = along(x); tiles[0].extent > columns[0].extent) columns = std::move(tiles);
-  // In a followed stream a product with one row is a sum of rows, each read once.
-  if (follows(steps) && rows.size() == 1 && rows[0].extent == 1) return 0.5;
-  return share(rows, o.leaf_rows) * share(columns, o.leaf_columns);
-}
-
-SplitProduct split_product(const Program& p, const Statement& s, const Contraction& c, const PlanOptions& o) {
-  SplitProduct made{0, 0, 1, 0, false};
-  if (!o.splits || p.tensor(c.a->tensor).sparse || p.tensor(c.b->tensor).sparse) return made;
-  std::int64_t run = 0;                                  // products that lie side by side, at most
-  for (AxisId x : c.k) run = std::max(run, s.axes[static_cast<std::size_t>(x)].constant());
-  if (run < 32) return made;
-  made.pairs = split_pairs(p.tensor(c.a->tensor).dtype, p.tensor(c.b->tensor).dtype);
-  made.packed = p.tensor(c.b->tensor).kind == Kind::weight;
-  for (AxisId x : c.k) made.products *= static_cast<double>(s.axes[static_cast<std::size_t>(x)].constant());
-  return made;
-}
-
-// What is left of a product's time where its floats are split.
-double CpuTime::split(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
-  const auto& c = form(i).product;
-  if (!c || !o.splits) return 1;
-  SplitProduct made = split_product(p, statement(i), *c, o);
-  made.rows = made.columns = made.products = 1;
-  for (AxisId x : c->m) made.rows *= static_cast<double>(extent_in_tile(i, x, steps, size));
-  for (AxisId x : c->k) made.products *= static_cast<double>(extent_in_tile(i, x, steps, size));
-  for (AxisId x : c->n) made.columns = std::max(made.columns, static_cast<double>(extent_in_tile(i, x, steps, size)));
-  return split_share(made);
+  return std::max(0.0, bytes / rate(far_weights(c), c) - work / static_cast<double>(passes));
 }
 
 // The share of a product's time that is left where an operand of it is read through slots.
@@ -374,14 +311,6 @@ double CpuTime::gathered(std::size_t i) const {
   }
   return gathered_[i];
 }
-double CpuTime::gathered_share(const Cost& c) const {
-  double all = 0, left = 0;
-  for (std::size_t i = 0; i < r.statements.size(); ++i) {
-    const auto work = static_cast<double>(c.done[i].multiply_adds);
-    all += work, left += gathered(i) * work;
-  }
-  return all > 0 ? left / all : 1;
-}
 
 // A product with one row, of operands that are no weights: outside of a followed stream each element of the other
 // operand is packed for one use.
@@ -392,25 +321,6 @@ double CpuTime::packing(std::size_t i, const Cost& c) const {
     if (statement(i).axes[static_cast<std::size_t>(x)].constant() > 1) return 0;
   constexpr double seconds_an_element = 0.5e-9;
   return static_cast<double>(c.done[i].multiply_adds) * seconds_an_element;
-}
-
-// A contraction goes through its rows again for each cut of its columns, which costs some 40 ns a tile of rows.
-double CpuTime::passes(std::size_t i, const Cost& c, const std::vector<AxisStep>& steps,
-                       const std::vector<std::int64_t>& size) const {
-  const Statement& s = statement(i);
-  const auto& made = form(i).product;
-  if (!made) return 0;
-  double products = 1, cuts = 1, columns = 1;
-  for (AxisId x : made->k) products *= static_cast<double>(s.axes[static_cast<std::size_t>(x)].constant());
-  for (AxisId x : made->n) {
-    const auto axis = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
-    const std::int64_t n = s.axes[static_cast<std::size_t>(x)].constant();
-    columns *= static_cast<double>(n);
-    for (std::size_t k = 0; k < steps.size(); ++k)
-      if (axis && steps[k].axis == *axis) cuts *= static_cast<double>(ceil_div_i64(n, size[k]));
-  }
-  const double rows = static_cast<double>(c.done[i].multiply_adds) / std::max(products * columns, 1.0);
-  return (cuts - 1) * rows / o.leaf_rows * 40e-9;
 }
 
 // How often a point of a reduction goes around the stream: one over the size of its chunk.
@@ -427,27 +337,29 @@ double CpuTime::turns(std::size_t i, const std::vector<AxisStep>& steps, const s
 // makes for the next is written to a core's own cache.
 double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size,
                         bool ideal) const {
-  const auto rate = [&](UnitKind kind) {
+  const auto operations = [&](UnitKind kind) {
     const auto unit = unit_for(m, kind, DType::f32);
     return unit ? operations_per_second(m, *unit, DType::f32) / std::max(m.core.count, 1) : 1e9;
   };
-  const double bytes = bytes_per_second(m, far(c), Direction::down, 1);
+  const double bytes = near_rate(c);
   const LevelId own = level_of(m, LevelRole::scratch);
   const std::vector<std::size_t>& phase = flow().phase;
   std::vector<double> work(phase.back() + 1, 0), moved(phase.back() + 1, 0);
+  std::vector<bool> product(phase.back() + 1, false);
   const auto& factor = longer(steps);
   const bool following = follows(steps);
   double between = 0;
   for (std::size_t i = 0; i < phase.size(); ++i) {
     const double gather = gathered(i);
+    product[phase[i]] = product[phase[i]] || form(i).product;
     // Along some stream a leaf may take what is interpreted without one: a bound holds for all of them.
     if (factor[i] == by_interpreter && !ideal)
       work[phase[i]] += gather * interpreted_seconds(i, c.done[i].points, steps, size, ideal);
     else
       work[phase[i]] +=
           (ideal ? 1 : factor[i]) * gather *
-          (2 * static_cast<double>(c.done[i].multiply_adds) / rate(UnitKind::fma) / (ideal ? 1 : fill(i, steps, size)) * split(i, steps, size) +
-           static_cast<double>(c.done[i].operations) / rate(UnitKind::alu));
+          (2 * static_cast<double>(c.done[i].multiply_adds) / operations(UnitKind::fma) * (ideal ? best_share(i, c) : share(i, c, steps, size)) +
+           static_cast<double>(c.done[i].operations) / operations(UnitKind::alu));
     if (!ideal) work[phase[i]] += passes(i, c, steps, size) + (following ? 0 : packing(i, c));
     const TensorId t = statement(i).out;
     double terms = 1;                                    // of a sum: what is made are its results
@@ -456,21 +368,32 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
     // A chunk of a followed stream is read while it is still close by; in each turn the sums are corrected.
     if (following) {
       work[phase[i]] +=
-          turns(i, steps, size) * corrections * static_cast<double>(c.done[i].points) / rate(UnitKind::alu);
+          turns(i, steps, size) * corrections * static_cast<double>(c.done[i].points) / operations(UnitKind::alu);
       continue;
     }
     const std::set<std::size_t>& later = flow().later[i];
     for (std::size_t reader : later) moved[reader] += made / bytes_per_second(m, own, Direction::down, 1);
     if (!later.empty()) between += made / bytes_per_second(m, own, Direction::up, 1);
   }
-  for (const Moved& x : c.moved) moved[flow().place(x)] += static_cast<double>(x.bytes) / bytes;
+  for (const Moved& x : c.moved) moved[flow().place(x)] += static_cast<double>(x.bytes) / bytes * (ideal ? 1 : lines_wasted(x, steps, size));
   for (std::size_t i = 0; i < phase.size() && !ideal && !following; ++i) {
     moved[phase[i]] -= weight_bytes(i, c) / bytes;
     between += waiting(i, c, steps, size);
   }
   double body = spill_seconds(m, c.stored, ideal ? 1024 : o.threads, far(c)) + between;
-  for (std::size_t n = 0; n < work.size(); ++n) body += std::max(work[n], moved[n]);
+  // A product waits for its rows, which come one by one; what other leaves read they read ahead.
+  for (std::size_t n = 0; n < work.size(); ++n)
+    body += product[n] && !ideal && !following ? work[n] + moved[n] : std::max(work[n], moved[n]);
   return body;
+}
+
+// Of the slowest thread: a tile is a call, and so is each turn of a walk for each leaf.
+double CpuTime::kernel_seconds(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
+  double calls = 0.2e-6;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].how == AxisStep::How::walk)
+      calls += 1.5e-6 * static_cast<double>(ceil_div_i64(r.axes[static_cast<std::size_t>(steps[i].axis)].constant(), size[i]));
+  return m.launch.step + (seconds(c, steps, size, false) + calls * static_cast<double>(c.tiles)) * c.share;
 }
 
 } // namespace tilewright

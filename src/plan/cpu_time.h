@@ -24,15 +24,10 @@ public:
 
   // Of one core, all tiles. ideal: no size is known, nothing is lost at the ends of tiles.
   double seconds(const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size, bool ideal) const;
-  // Of one core, that a schedule takes longer than its cost says, because of what is interpreted.
-  double interpreted_seconds(const Cost&, const std::vector<AxisStep>&) const;
-  // Of one core, that products of weights take longer than their work: while the first rows of a tile go through the
-  // weights, these come from afar, no faster than those rows are computed.
-  double waiting(const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  // Of the slowest thread, with what starting tiles and turns takes.
+  double kernel_seconds(const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   // Whether some leaf has this axis in its vectors.
   bool in_vectors(RegionAxis) const;
-  // The share of the work of all products that is left where operands are read through slots.
-  double gathered_share(const Cost&) const;
 
 private:
   const Program& p;
@@ -79,16 +74,31 @@ private:
                              const std::vector<std::int64_t>& size, bool ideal) const;
   double turns(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double read_again(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
-  double split(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  // Tiles of a product (leaf_time.cpp).
+  struct Shape {
+    double rows, columns, count;
+  };
+  std::vector<Shape> shapes(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  SplitProduct split(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  bool splits(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double share(const Shape&, SplitProduct) const;
+  double share(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double best_share(std::size_t, const Cost&) const;
+  double points_of_sum(std::size_t) const;
+  double lines_wasted(const Moved&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   std::int64_t extent_in_tile(std::size_t, AxisId, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
-  double fill(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double gathered(std::size_t) const;
   double packing(std::size_t i, const Cost&) const;
   std::int64_t tile_rows(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   LevelId far(const Cost&) const;
+  LevelId far_weights(const Cost&) const;
+  double rate(LevelId, const Cost&) const;
+  double near_rate(const Cost&) const;
   double weights(std::size_t) const;
   bool weights_stay() const;
   double weight_bytes(std::size_t, const Cost&) const;
+  // That a product of weights takes longer than its work: while the first rows of a tile go through the weights, these come
+  // from afar, no faster than those rows are computed.
   double waiting(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double passes(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
 

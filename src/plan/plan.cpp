@@ -123,7 +123,23 @@ PlanOptions with_rules(PlanOptions o, const PlanRules& rules) {
   return o;
 }
 
-Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& grouping) {
+namespace {
+
+PlanOptions with_weights(PlanOptions o, const Program& p) {
+  o.weights = 0;
+  for (const Tensor& t : p.tensors) {
+    if (t.kind != Kind::weight) continue;
+    auto bytes = static_cast<double>(bytes_of(t.dtype));
+    for (const Size& d : t.dims) bytes *= static_cast<double>(d.constant());
+    o.weights += bytes;
+  }
+  return o;
+}
+
+} // namespace
+
+Plan plan_groups(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& given, const Grouping& grouping) {
+  const PlanOptions options = with_weights(given, *program);
   PlanOptions apart = options;
   apart.joined = 1;
   auto layouts = choose_layouts(*program, machine.target == Target::cuda);
@@ -160,7 +176,8 @@ std::int64_t price_of(const Joined& joined, const PlanOptions& options) {
 
 } // namespace
 
-Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options) {
+Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& given) {
+  const PlanOptions options = with_weights(given, *program);
   if (!options.fuse) return plan_groups(program, machine, options, fold_maps(*program));
   Merged merged = merge_siblings(*program, machine, options);
   Prices prices;

@@ -36,6 +36,7 @@ struct PlanOptions {
   bool strict = false;           // 0 * inf is no number: what a skipped zero may hide is not skipped
   double live = 0.1;             // of the micro-tiles of a sparse tensor, where `live_of` does not say how many hold anything
   std::map<std::string, double> live_of = {};
+  double weights = 0;            // bytes of all weights of the program, which make_plan counts: each is read once a run
   double interpreted = 20;       // how many times longer a reduction takes that the target has no leaf for
 };
 

@@ -101,6 +101,7 @@ struct Chooser {
   double best_seconds = -1;
   RegionAxis columns = -1;
   std::int64_t column_granule = 1;
+  CpuTime time{p, r, m, o, layouts};
 
   // Both orders of the two cut axes; an axis in one piece is the same in both.
   void cut(const Granule& g, const std::vector<AxisStep>& singles, RegionAxis outer) {
@@ -125,7 +126,7 @@ struct Chooser {
           if (at_outer < size.size()) size[at_outer] = rows;
           if (at_columns < size.size()) size[at_columns] = width;
           if (columns_first && (rows == extent(outer) || width == extent(columns))) continue;
-          const double seconds = price(model.at(size));
+          const double seconds = price(model.at(size), order.steps, size);
           if (best_seconds >= 0 && seconds >= best_seconds * (1 - 1e-6)) continue;
           best_seconds = seconds;
           for (std::size_t i = 0; i < size.size(); ++i) order.steps[i].size = size[i];
@@ -134,25 +135,9 @@ struct Chooser {
     }
   }
 
-  // Predicted time, with the operands of one tile kept in a core's own cache where they fit.
-  double price(const Cost& c) const {
+  double price(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
     if (c.tiles > 4096) return 1e9;
-    double seconds = c.seconds;
-    const auto own = innermost_cache();
-    if (own && c.tiles > 0) {
-      const double tile_bytes = static_cast<double>(c.loaded + c.stored) / static_cast<double>(c.tiles);
-      const auto room = static_cast<double>(m.levels[static_cast<std::size_t>(*own)].capacity);
-      if (tile_bytes > 0.75 * room) seconds *= 1 + 0.25 * std::min(4.0, tile_bytes / room);
-    }
-    return seconds;
-  }
-
-  // The last cache that is one core's own and larger than the first.
-  std::optional<LevelId> innermost_cache() const {
-    std::optional<LevelId> found;
-    for (std::size_t l = 0; l < m.levels.size(); ++l)
-      if (m.levels[l].role == LevelRole::cache && m.levels[l].count >= m.core.count && !found) found = static_cast<LevelId>(l);
-    return found;
+    return m.target == Target::cpu ? time.kernel_seconds(c, steps, size) : c.seconds;
   }
 };
 

@@ -213,6 +213,7 @@ Calibration measured(const std::string& model, Isa isa, int cores) {
   c.isa = isa;
   c.cores = cores;
   c.fma = 123.25e9;
+  c.usable = 24 << 20;
   c.read = {{"l1", {5e11, 2.5e11}}, {"l2", {2e11, 1e11}}, {"l3", {9e10, 5e10}}, {"dram", {3e10, 2.1e10}}};
   c.copy = {2e10, 1.4e10};
   c.barrier = 2.5e-7;
@@ -232,6 +233,9 @@ TEST(Calibrated, FiguresReplaceTheShippedOnes) {
   EXPECT_EQ(level_of_name(machine, "l2")->down, (Rate{2e11, 1e11}));
   EXPECT_EQ(level_of_name(machine, "scratch")->down, (Rate{2e11, 1e11})) << "lies in the L2";
   EXPECT_EQ(level_of_name(machine, "dram")->source, Source::calibrated);
+  EXPECT_EQ(level_of_name(plain, "l3")->usable, 32 << 20);
+  EXPECT_EQ(level_of_name(machine, "l3")->usable, 24 << 20) << "others use it too";
+  EXPECT_EQ(level_of_name(machine, "l3")->capacity, 32 << 20);
   // a copy of n bytes reads and writes n: n / up = 2n / copy - n / down
   EXPECT_NEAR(1 / level_of_name(machine, "dram")->up.all, 2 / 2e10 - 1 / 3e10, 1e-16);
   EXPECT_EQ(machine.launch.first, 3e-6);

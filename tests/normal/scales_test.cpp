@@ -45,6 +45,32 @@ TEST(ScalesAhead, PaddingKeepsTheScaleAndNotTheShift) {
   EXPECT_EQ(statements_after(shifted + "Y[n c y x] = sum[i] A[n, c, y+i-1, x else 0] * D[c i]\noutput Y\n"), 2u);
 }
 
+// A scale behind what the sum's map adds goes into the weights all the same, and what is added is scaled; also where the dims have
+// changed their order on the way.
+TEST(Scales, BehindABiasGoIntoTheWeights) {
+  const auto scaled = [](const std::string& maps, std::size_t left) {
+    const Case c = known(std::string(head) + "S[n f y x] = sum[c] X[n c y x] * W[f c]\nB[n f y x] = S[n f y x] + u[f]\n" + maps + "\n");
+    const Program q = fold_scales(c.p);
+    testing::expect_same_outputs(c.p, q, c.given, 1e-5);
+    const std::string text = print(q);
+    EXPECT_EQ(text.find(" * g["), std::string::npos) << text;
+    EXPECT_EQ(normalise(c.p).nodes.size(), left) << print(normalise(c.p));
+  };
+  const std::string g = "weight g[f] : f32\ninput R[n f y x] : f32\n";
+  scaled(g + "Y[n f y x] = B[n f y x] * g[f] + R[n f y x]\noutput Y", 3u);
+  scaled(g + "Y[n y x f] = g[f] * B[n, f, y, x] - 2\noutput Y", 3u);
+}
+TEST(Scales, BehindABiasStayWhereTheyBelong) {
+  const auto same = [](const std::string& maps) {
+    const Case c = known(std::string(head) + "S[n f y x] = sum[c] X[n c y x] * W[f c]\n" + maps + "\n");
+    EXPECT_EQ(print(fold_scales(c.p)), print(c.p));
+  };
+  same("input R[n f y x] : f32\nB[n f y x] = S[n f y x] + R[n f y x]\nY[n f y x] = B[n f y x] * u[f]\noutput Y");   // what is added is not known
+  same("B[n f y x] = S[n f y x] + u[f]\nY[n f y x] = B[n f y x] * u[f]\noutput Y, B");                              // B is needed all the same
+  same("B[n f y x] = S[n f y x] + u[f]\nY[n f y x] = tanh(B[n f y x]) * u[f]\noutput Y");                           // not linear
+  same("weight h[x] : f32\nB[n f y x] = S[n f y x] + u[f]\nY[n f y x] = B[n f y x] * h[x]\noutput Y");            // no axis of the weights
+}
+
 // What would not be the same, or gains nothing.
 TEST(ScalesAhead, StayWhereTheyBelong) {
   const auto same = [](const std::string& map, const std::string& sum, const std::string& outputs = "Y") {

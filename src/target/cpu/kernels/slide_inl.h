@@ -2,8 +2,10 @@
 //
 // One tile is `count` outputs of a row x one vector of channels. For each row of taps the weights are loaded once and
 // every input column once: it meets all the outputs that read it, which a window would load again for each tap. Columns
-// and rows outside the image are left out, so that edges need no calls of their own. Tiles go down the image inside
-// strips inside channels: of the rows that a tile reads, all but the last `row_step` are in the L1 cache.
+// and rows outside the image are left out, so that edges need no calls of their own. Tiles go down a band of the image
+// inside strips inside channels: of the rows that a tile reads, all but the last `row_step` are in the L1 cache. A band
+// is as many rows as a part of an L2 cache holds: what a vector of channels reads are single lines, and those between
+// them, which the hardware brings along, are wanted before they are gone.
 #pragma once
 #include "target/cpu/kernels/epilogue_inl.h"
 
@@ -12,10 +14,12 @@ namespace TW_ISA {
 namespace {
 
 constexpr int slide_strip = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 8 : 4;
+constexpr std::int64_t slide_band = 256 * 1024, fewest_rows = 4; // bytes of A; of outputs
 
 struct SlideAt {
   std::int64_t x, c;
-  std::int64_t left; // channels from c on
+  std::int64_t left;     // channels from c on
+  std::int64_t top, end; // rows of outputs
 };
 
 template <bool whole, int count>
@@ -53,7 +57,7 @@ TW_INLINE void end_slide(const Slide& s, const Quick& quick, const SlideAt& at, 
   unroll<count>(TW_UNROLLED(i) { store_if<whole>(sum[i.value], out + i.value * s.out_column, at.left); });
 }
 
-// All rows of outputs in one strip. edge: some of its columns lie outside.
+// A band's rows of outputs in one strip. edge: some of its columns lie outside.
 template <int taps, int step, int count, bool whole, bool edge>
 HWY_NOINLINE void slide_down(const Slide& s, const Quick& quick, const SlideAt& at) {
   constexpr int span = (count - 1) * step + taps;
@@ -65,7 +69,7 @@ HWY_NOINLINE void slide_down(const Slide& s, const Quick& quick, const SlideAt& 
   }
   const V start = quick.bias ? load_if<whole>(quick.bias + at.c, at.left) : hn::Zero(D());
   const std::int64_t origin = column * a_column + at.c;
-  for (std::int64_t y = 0; y < s.y; ++y) {
+  for (std::int64_t y = at.top; y < at.end; ++y) {
     V sum[count];
     unroll<count>(TW_UNROLLED(i) { sum[i.value] = start; });
     const float* w = s.w + at.c;
@@ -105,14 +109,14 @@ template <int taps, int step> struct Slides {
 
 // Outputs of a row are dealt out evenly over strips.
 template <int taps, int step, bool whole>
-void slide_channels(const Slide& s, const Quick& quick, const Slides<taps, step>& kernels, std::int64_t c) {
+void slide_channels(const Slide& s, const Quick& quick, const Slides<taps, step>& kernels, std::int64_t c, std::int64_t top, std::int64_t end) {
   constexpr std::int64_t most = whole ? slide_strip : slide_strip / 2;
   const std::int64_t strips = (s.x + most - 1) / most;
   for (std::int64_t i = 0; i < strips; ++i) {
     const std::int64_t x = i * s.x / strips, count = (i + 1) * s.x / strips - x, column = s.column + x * step;
     const bool edge = column < 0 || column + (count - 1) * step + taps > s.columns;
     const SlideDown* kernel = !whole ? kernels.part : edge ? kernels.edge : kernels.inner;
-    kernel[count - 1](s, quick, {x, c, s.c - c});
+    kernel[count - 1](s, quick, {x, c, s.c - c, top, end});
   }
 }
 
@@ -120,12 +124,17 @@ void slide_channels(const Slide& s, const Quick& quick, const Slides<taps, step>
 // vectors are faster than parts. Not where the result may be what is added.
 template <int taps, int step> void slide_image(const Slide& s, const Quick& quick) {
   static constexpr Slides<taps, step> kernels;
-  std::int64_t c = 0;
-  for (; c + lanes <= s.c; c += lanes) slide_channels<taps, step, true>(s, quick, kernels, c);
-  if (c == s.c) return;
-  const bool twice = c > 0 && quick.possible && !quick.residual;
-  twice ? slide_channels<taps, step, true>(s, quick, kernels, s.c - lanes)
-        : slide_channels<taps, step, false>(s, quick, kernels, c);
+  const std::int64_t row = least(s.columns, s.x * step + taps) * s.c * 4 * s.row_step; // bytes that a row of outputs adds
+  const std::int64_t bands = (s.y * row + slide_band - 1) / slide_band, rows = (s.y + bands - 1) / bands, band = rows < fewest_rows ? fewest_rows : rows;
+  const bool twice = s.c > lanes && quick.possible && !quick.residual;
+  for (std::int64_t top = 0; top < s.y; top += band) {
+    const std::int64_t end = least(top + band, s.y);
+    std::int64_t c = 0;
+    for (; c + lanes <= s.c; c += lanes) slide_channels<taps, step, true>(s, quick, kernels, c, top, end);
+    if (c == s.c) continue;
+    twice ? slide_channels<taps, step, true>(s, quick, kernels, s.c - lanes, top, end)
+          : slide_channels<taps, step, false>(s, quick, kernels, c, top, end);
+  }
 }
 
 template <int taps> void slide_by_step(const Slide& s, const Quick& quick) {
