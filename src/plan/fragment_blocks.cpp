@@ -85,7 +85,23 @@ struct FragmentChooser {
       if (rows < 0 || extent(x) > extent(rows)) rows = x;
     for (RegionAxis x : candidates)
       if (x != rows) batch.push_back(x);
-    return rows >= 0;
+    return rows >= 0 && std::all_of(contractions.begin(), contractions.end(), [&](std::size_t i) { return has_instructions(i); });
+  }
+  // Rows and one axis of columns, one of products in whole steps of 16: what lies across a window or a channel of its own has more.
+  bool has_instructions(std::size_t i) const {
+    const Statement& st = statement(i);
+    const auto c = contraction(p, st);
+    int columns = 0, products = 0;
+    bool whole = true;
+    for (const auto* list : {&c->m, &c->n, &c->batch, &c->k})
+      for (AxisId a : *list) {
+        const auto x = plain_axis(r.image[i][static_cast<std::size_t>(a)]);
+        const std::int64_t n = st.axes[static_cast<std::size_t>(a)].constant();
+        if (n == 1 || (x && (*x == rows || std::count(batch.begin(), batch.end(), *x)))) continue;
+        if (list == &c->k) ++products, whole &= (x && *x == stream) || n % 16 == 0;
+        else ++columns;
+      }
+    return columns <= 1 && products == 1 && whole;
   }
 
   bool is_operand(TensorId t) const {
