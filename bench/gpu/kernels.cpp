@@ -80,9 +80,6 @@ std::vector<Kernel> attentions() {
   list.push_back(of("l2", with([](auto& a) { a.weights = Weights::l2; })));
   list.push_back(of("sigmoid", with([](auto& a) { a.weights = Weights::sigmoid; })));
   list.push_back(of("full", with([](auto& a) { a.depth = 192; })));
-  // One query a sequence, 32 heads of queries over 8 of keys: what counts is the rate at which the cache is read.
-  for (const auto& [batch, keys] : {std::pair{1, 8192}, {1, 32768}, {1, 131072}, {8, 8192}, {64, 8192}, {8, 32768}})
-    list.push_back(of("decode", {.heads = 8 * batch, .queries_heads = 4, .queries = 1, .keys = keys, .depth = 128, .width = 128}));
   return list;
 }
 
