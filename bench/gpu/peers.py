@@ -140,9 +140,9 @@ def gate_peer():
 
 
 def matmul_case(f, copies):
-    t, around = TYPES[f["dtype"]], f["around"]
+    t, behind = TYPES[f["dtype"]], f["behind"]
     m, n, k = f["n"], f["size"], f["c"]
-    more = {"bias": (n,), "relu": (n,), "residual": (m, n), "gate": (m, n)}.get(around)
+    more = {"bias": (n,), "relu": (n,), "residual": (m, n), "gate": (m, n)}.get(behind)
     random = lambda *dims: torch.randn(*dims, device="cuda", dtype=t)
     sets = [(random(m, k), random(k, n) / k**0.5, *([random(*more)] if more else [])) for _ in range(copies)]
     named = lambda s: {"A": s[0], "B": s[1], **{name: s[2] for name in "bRG" if more}, "D": torch.full((m, n), math.nan, device="cuda", dtype=t)}
@@ -153,16 +153,12 @@ def matmul_case(f, copies):
         "relu": {"addmm and activation": lambda a, b, c: torch._addmm_activation(c, a, b)},
         "residual": {"addmm": lambda a, b, c: torch.addmm(c, a, b)},
         "gate": {"cuBLAS, then compiled": gate_peer()},
-        "norm": {"cuBLAS alone": torch.mm, "norm, cuBLAS": lambda a, b: torch.mm(F.rms_norm(a, (k,), eps=1e-5), b)},
-    }[around]
+    }[behind]
 
     def some(a, b, c=None):  # a part of the rows judges a product that is too long for doubles
-        a = a[:256].double()
-        if around == "norm":
-            a = a / (a.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-        y = a @ b.double()
+        y = a[:256].double() @ b.double()
         c = c if c is None else c.double() if c.dim() == 1 else c[:256].double()
-        return {"": lambda: y, "norm": lambda: y, "bias": lambda: y + c, "relu": lambda: (y + c).relu(), "residual": lambda: y + c, "gate": lambda: F.silu(y) * c}[around]()
+        return {"": lambda: y, "bias": lambda: y + c, "relu": lambda: (y + c).relu(), "residual": lambda: y + c, "gate": lambda: F.silu(y) * c}[behind]()
 
     return [tuple(s[name] for name in f["inputs"]) for s in sources], sets, calls, some, sources[0]["D"][:256]
 
@@ -288,6 +284,7 @@ def measure_from(folder, manifest, first):
         except Exception as e:
             print(f"! {facts['name']}: {' '.join(str(e).split())[:200]}")
         sys.stdout.flush()
+        torch.cuda.synchronize()           # raises where a kernel has broken the context: another process goes on
         torch.cuda.empty_cache()
 
 
@@ -305,16 +302,16 @@ def rows_of(folder, manifest, limit):
             lines.put(None)
 
         threading.Thread(target=read, daemon=True).start()
-        start = 30                         # seconds until a process has torch and the card
-        while done < len(manifest):
+        first, said = done, True
+        while said and done < len(manifest):
             try:
-                line = lines.get(timeout=limit + start)
+                said = lines.get(timeout=limit + (30 if done == first else 0))   # it must find torch and the card first
+                ended = said is None and done > first                            # behind a row that it could still print
             except queue.Empty:
-                line = None
-            yield line or f"! {manifest[done]['name']}: nothing after {limit} s"
-            done, start = done + 1, 0
-            if not line:
-                break
+                said, ended = None, False
+            if not ended:
+                yield said or f"! {manifest[done]['name']}: nothing after {limit} s"
+                done += 1
         worker.kill()
         worker.wait()
 

@@ -32,7 +32,7 @@ inline GpuCase gpu_case(const std::string& name, const std::string& text, const 
   c.name = name;
   Program written = fix_sizes(parse(text, name + ".tw"), {});
   // Definitions that stream are normalised first, as a session does; the others are written as their kernels.
-  if (text.find("program attention") == 0 || text.find("sqrt(S[m]") != std::string::npos) {
+  if (text.find("program attention") == 0) {
     const Program normal = normalise(std::move(written));
     written = unscaled(round_operands(normal, stream_forms(normal)));
   }
@@ -182,16 +182,14 @@ inline std::string matmul(int m, int n, int k, const char* dtype) {
          "\nC[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n] : " + dtype + " = C[m n]\noutput D\n";
 }
 
-// The same with something around it: a bias, a ReLU behind the bias, a residual, a gate (SiLU times another matrix), or RMS norm of its rows before.
-inline std::string matmul_with(const std::string& around, int m, int n, int k, const char* dtype) {
+// The same with something behind it: a bias, a ReLU behind the bias, a residual, or a gate (SiLU times another matrix).
+inline std::string matmul_with(const std::string& behind, int m, int n, int k, const char* dtype) {
   const std::string t = std::string(" : ") + dtype + "\n", head = "program matmul(m=" + std::to_string(m) + ", n=" + std::to_string(n) + ", k=" + std::to_string(k) + ")\ninput A[m k], B[k n]" + t;
   const std::string product = "C[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n]" + t.substr(0, t.size() - 1) + " = ", end = "\noutput D\n";
-  if (around == "bias") return head + "input b[n]" + t + product + "C[m n] + b[n]" + end;
-  if (around == "relu") return head + "input b[n]" + t + product + "max(C[m n] + b[n], 0)" + end;
-  if (around == "residual") return head + "input R[m n]" + t + product + "C[m n] + R[m n]" + end;
-  if (around == "gate") return head + "input G[m n]" + t + product + "C[m n] / (1 + exp(-C[m n])) * G[m n]" + end;
-  return head + "S[m] : f32 = sum[k] A[m k] * A[m k]\nN[m k]" + t + " = A[m k] / sqrt(S[m] / " + std::to_string(k) + " + 0.00001)\nC[m n] : f32 = sum[k] N[m k] * B[k n]\nD[m n]" +
-         t.substr(0, t.size() - 1) + " = C[m n]" + end;
+  if (behind == "bias") return head + "input b[n]" + t + product + "C[m n] + b[n]" + end;
+  if (behind == "relu") return head + "input b[n]" + t + product + "max(C[m n] + b[n], 0)" + end;
+  if (behind == "residual") return head + "input R[m n]" + t + product + "C[m n] + R[m n]" + end;
+  return head + "input G[m n]" + t + product + "C[m n] / (1 + exp(-C[m n])) * G[m n]" + end;
 }
 
 // Attention as the mathematics has it: heads of keys, queries' heads for each of them, queries, keys, dims of keys and of values.
