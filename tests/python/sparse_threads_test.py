@@ -100,6 +100,19 @@ class Masks(unittest.TestCase):
         np.testing.assert_array_equal(tilewright.sparse_attention(q, k, v, mask), tilewright.sparse_attention(q, k, v, np.stack([mask, mask])))
 
 
+    def test_verticals_and_slashes(self):
+        n, block = 256, 64
+        q, k, v = self.arrays(n, n)
+        i, j = np.arange(n)[:, None], np.arange(n)[None, :]
+        for verticals, slashes in (((0, 5, 70, 130, 200), (0, 64, 150)), ((), (0,)), ((3,), ()), ((), (300,)), ((), ())):
+            mask = np.isin(j, verticals) | (np.zeros((n, n), bool))
+            for o in slashes:
+                first = i // block * block - o
+                mask |= (j >= first) & (j < first + block)
+            mask &= j <= i
+            np.testing.assert_allclose(tilewright.sparse_attention(q, k, v, mask), self.reference(q, k, v, mask), rtol=0, atol=1e-5)
+
+
 class Padding(unittest.TestCase):
     def test_padding_on_the_left(self):
         random = np.random.default_rng(3)
