@@ -34,6 +34,9 @@ class Groups(unittest.TestCase):
     def test_uneven_and_empty_groups(self):
         self.moe(np.repeat(np.arange(6), [162, 0, 2577, 446, 0, 83]), 6)
 
+    def test_wide_layers(self):
+        self.moe(self.random.integers(0, 4, 500), 5, width=96, hidden=256)   # so that slices of weights are split for tiles of bf16
+
     def test_few_tokens_for_each(self):
         self.moe(np.arange(5), 64)
 
