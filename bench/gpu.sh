@@ -2,7 +2,7 @@
 # What needs a GPU, in parts of a few minutes each. `build` makes a binary that needs only libc and libstdc++ (carry build-gpu/ to the GPU
 # machine); `check` compares every kernel with the CPU target; `sanitize` repeats that for the small ones under compute-sanitizer's four
 # tools; `right` runs whole networks, neighbours joined, against torch in fp32, without torch.compile; `networks 1|2|3|4` times a quarter of
-# them beside torch.compile, N=1 and N=32; `time` measures kernels, peers in the same process; `models` takes rows of your own (--rows:
+# them beside torch.compile, N=1 and N=32; `time [PART [--without PART]]` measures kernels, peers in the same process; `models` takes rows of your own (--rows:
 # bench/gpu/models.py says which); `kernels NETWORK:TYPE:N,...` (the same rows) or `kernels FILE SIZE=N ...` checks and times every kernel of networks; `attention` and
 # `matmul` check all kinds of those, the small ones under memcheck and racecheck too, and time them beside cuDNN, FlexAttention and cuBLAS; `counters` sets the bytes that the
 # GPU counted beside the model's.
@@ -34,7 +34,7 @@ case "${1:-all}" in
   time)
     folder=$(mktemp -d)
     "$bench" dump "$folder" "${2:-}"
-    python3 bench/gpu/peers.py "$folder"
+    python3 bench/gpu/peers.py "$folder" "${@:3}"
     rm -r "$folder" ;;
   attention | matmul)
     "$bench" check "$1"
@@ -42,7 +42,7 @@ case "${1:-all}" in
       echo "-- $tool"
       compute-sanitizer --tool "$tool" --error-exitcode 1 "$bench" small "$1" | tail -4
     done
-    "$0" time "$1" ;;
+    "$0" time "$1" --without _small ;;
   right) models --no-compile --rows "$(for part in 1 2 3 4; do quarter $part; done | paste -sd, -)" ;;
   networks) rows=$(quarter "${2:-}"); models --rows "$rows" ;;
   models) models "${@:2}" ;;

@@ -1,18 +1,22 @@
 """Our kernels (bench_gpu dump DIR) and the vendor's libraries in one process, taking turns, their results compared first.
 
-Microseconds a call: medians over replays of a graph of 40 calls over several sets of buffers. The peer of a pair is the better of two
+Microseconds a call: medians over replays of a graph of up to 40 calls over several sets of buffers. The peer of a pair is the better of two
 ways to say it in torch: convolutions and ReLU6 as they are, or cuDNN's convolution with bias and activation in one call; of a matmul,
-torch.mm without TF32. Prints a Markdown table, ratios first.
+torch.mm without TF32. Prints a Markdown table, ratios first. A kernel that gives no answer within a minute is said so, and the rest goes on in
+another process.
 
-    python3 bench/gpu/peers.py DIR
+    python3 bench/gpu/peers.py DIR [--without PART]        PART of a name: those are left out
 """
+import argparse
 import ctypes
 import datetime
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
+import threading
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +26,7 @@ torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cuda.matmul.allow_tf32 = False
 TYPES = {"f16": torch.half, "bf16": torch.bfloat16, "f32": torch.float}
-CALLS, ROUNDS = 40, 9
+CALLS, ROUNDS, LIMIT, NO_ANSWER = 40, 9, 60, 9
 
 driver = ctypes.CDLL("libcuda.so.1")
 
@@ -67,23 +71,29 @@ class Kernel:
 
 
 def captured(call, sets):
-    for s in sets[:2]:
-        call(*s)
+    """A graph of several calls, fewer of long ones, and how many."""
+    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    call(*sets[0])
+    a.record()
+    call(*sets[-1])
+    b.record()
     torch.cuda.synchronize()
+    calls = max(len(sets), min(CALLS, int(40 // a.elapsed_time(b))))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for i in range(CALLS):
+        for i in range(calls):
             call(*sets[i % len(sets)])
-    return graph
+    return graph, calls
 
 
-def replay_us(graph):
+def replay_us(captured_calls):
+    graph, calls = captured_calls
     a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     a.record()
     graph.replay()
     b.record()
     torch.cuda.synchronize()
-    return a.elapsed_time(b) / CALLS * 1e3
+    return a.elapsed_time(b) / calls * 1e3
 
 
 def relu6_pair(x, v, a, w, b, stride):
@@ -231,26 +241,71 @@ def measure(folder, facts):
     return {name: statistics.median(t) for name, t in times.items()}, error
 
 
+def row(folder, facts):
+    times, error = measure(folder, facts)
+    ours = times.pop("ours")
+    if not times:
+        return None
+    peer = min(times, key=times.get)
+    print(f"| {facts['name']} | {times[peer] / ours:.2f} | {ours:.1f} | {times[peer]:.1f} | {peer} | {facts['predicted'] * 1e6:.1f} | {facts['l2_bytes'] / 1e6:.1f} | "
+          f"{facts['compulsory'] / 1e6:.1f} | {2e-6 * facts['multiply_adds'] / ours:.1f} | {error:.0e} |", flush=True)
+    return times[peer] / ours
+
+
+def no_answer(name):
+    print(f"| {name} | no answer within {LIMIT} s |", flush=True)
+    os._exit(NO_ANSWER)
+
+
+def rows(folder, kernels, first, found):
+    """Rows from the first kernel on, in a process of their own; ratios and where it stands are written to `found`."""
+    for i, facts in enumerate(kernels):
+        if i < first:
+            continue
+        watch = threading.Timer(LIMIT, no_answer, [facts["name"]])
+        watch.daemon = True
+        watch.start()
+        with open(found, "a") as file:
+            file.write(f"{i}\n")
+        try:
+            ratio = row(folder, facts)
+        except RuntimeError as problem:
+            print(f"| {facts['name']} | {str(problem).splitlines()[0]} |", flush=True)
+            if "CUDA error" in str(problem):  # nothing more runs in this process
+                os._exit(NO_ANSWER)
+            ratio = None
+        watch.cancel()
+        if ratio:
+            with open(found, "a") as file:
+                file.write(f"{i} {ratio}\n")
+        torch.cuda.empty_cache()
+
+
 def main():
-    torch.zeros(1, device="cuda")
-    folder = sys.argv[1]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--without", help="PART of a name: those kernels are left out")
+    parser.add_argument("--first", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    kernels = [k for k in json.load(open(f"{options.folder}/manifest.json")) if not options.without or options.without not in k["name"]]
+    found = f"{options.folder}/ratios"
+    if options.first is not None:
+        torch.zeros(1, device="cuda")
+        return rows(options.folder, kernels, options.first, found)
     versions = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
     print(f"{datetime.date.today()}, {torch.cuda.get_device_name()}, driver {versions}, CUDA {torch.version.cuda}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
           f"TF32 off, clocks as found.\n")
     print("| kernel | peer over ours | ours, us | peer, us | which | predicted, us | L2 MB by the model | least MB | TFLOP/s | error |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    ratios = []
-    for facts in json.load(open(f"{folder}/manifest.json")):
-        times, error = measure(folder, facts)
-        ours = times.pop("ours")
-        if not times:
-            continue
-        peer = min(times, key=times.get)
-        ratios.append(times[peer] / ours)
-        print(f"| {facts['name']} | {times[peer] / ours:.2f} | {ours:.1f} | {times[peer]:.1f} | {peer} | {facts['predicted'] * 1e6:.1f} | {facts['l2_bytes'] / 1e6:.1f} | "
-              f"{facts['compulsory'] / 1e6:.1f} | {2e-6 * facts['multiply_adds'] / ours:.1f} | {error:.0e} |", flush=True)
-        torch.cuda.empty_cache()
-    print(f"\nGeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    first = 0
+    while first < len(kernels):
+        code = subprocess.run([sys.executable, __file__, options.folder, "--first", str(first)] + (["--without", options.without] if options.without else []), check=False).returncode
+        if code == 0:
+            break
+        first = int(open(found).read().split("\n")[-2].split()[0]) + 1 if os.path.exists(found) else len(kernels)
+    ratios = [float(line.split()[1]) for line in open(found) if " " in line] if os.path.exists(found) else []
+    if ratios:
+        print(f"\nGeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}")
 
 
 main()
