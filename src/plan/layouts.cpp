@@ -26,6 +26,27 @@ AxisId along_innermost(const Program& p, const std::vector<DimOrder>& layouts, c
   return axis ? *axis : -1;
 }
 
+// Where a window slides along the dim that a map's result would have innermost: the dim of the window's longest axis that does not
+// slide; else that dim itself.
+int wanted_behind(const Program& p, const Statement& map, int d) {
+  for (std::size_t n = 0; d >= 0 && n < p.nodes.size(); ++n) {
+    const auto id = static_cast<StatementId>(n);
+    const Statement* s = p.statement(id);
+    const auto w = s ? window(p, *s) : Or<Window>(Refused{"no statement"});
+    if (!w || w->data->tensor != map.out) continue;
+    const auto role = roles(p, id);
+    const auto slides = [&](AxisId x) { return role[static_cast<std::size_t>(x)].windowed; };
+    const auto parallel = parallel_axes(*s);
+    if (std::none_of(parallel.begin(), parallel.end(), [&](AxisId x) { return slides(x) && mentions_axis(w->data->at[static_cast<std::size_t>(d)], x); })) continue;
+    std::int64_t longest = 0;
+    for (std::size_t e = 0; e < w->data->at.size(); ++e)
+      if (const auto x = plain_axis(w->data->at[e]); x && !slides(*x) && s->axes[static_cast<std::size_t>(*x)].constant() > longest)
+        longest = s->axes[static_cast<std::size_t>(*x)].constant(), d = static_cast<int>(e);
+    return d;
+  }
+  return d;
+}
+
 // What a statement wants innermost in its result: the columns of a contraction whose weights are known, the axis that a window
 // runs through, and otherwise what is innermost in the largest tensor that it reads. A spatial axis in a window is never it.
 int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId id) {
@@ -117,7 +138,8 @@ std::vector<DimOrder> choose_layouts(const Program& p, bool weights) {
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* s = p.statement(static_cast<StatementId>(n));
     if (!s || fixed.count(s->out) || p.tensor(s->out).kind != Kind::intermediate || !written.insert(s->out).second) continue;
-    const int d = wanted(p, layouts, static_cast<StatementId>(n));
+    int d = wanted(p, layouts, static_cast<StatementId>(n));
+    if (!weights && is_map(*s)) d = wanted_behind(p, *s, d);
     if (d < 0) continue;
     DimOrder& order = layouts[static_cast<std::size_t>(s->out)];
     order.erase(std::find(order.begin(), order.end(), d));
