@@ -5,7 +5,8 @@
 
 Cases: full; causal (a comparison of two Ranges, Where with -inf); decode (one query, --cache keys); bert (the zoo's BERT-base
 at 384 tokens). Ratios are of medians, theirs over ours: above 1 we are faster. For decode the bytes of keys and values
-a second are printed too.
+a second are printed too. With --torch, where torch is at hand, full and causal are compared with its scaled_dot_product_attention too,
+in this process by turns through the Python package (TILEWRIGHT_LIBRARY, PYTHONPATH=python).
 """
 import argparse
 import json
@@ -74,10 +75,42 @@ def row(arguments, name, path, small, goal, moved=0):
     print(f"{name:14} {ours * 1e3:9.2f} ms {theirs * 1e3:9.2f} ms {theirs / ours:6.2f} {goal:6} {rate}", flush=True)
 
 
+def beside_torch(arguments, case, n):
+    import statistics
+    import time
+
+    import numpy as np
+    import tilewright
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(7)
+    where = " where index(x) <= index(q)" if case == "causal" else ""
+    text = (f"program p(h={arguments.heads}, q={n}, x={n}, d={arguments.depth})\ninput Q[h q d], K[h x d], V[h x d] : f32\n"
+            f"S[h q x] = sum[d] Q[h q d] * K[h x d] / sqrt(d)\nP[h q x] = softmax[x] S[h q x]{where}\nO[h q d] = sum[x] P[h q x] * V[h x d]\noutput O\n")
+    q, k, v = (torch.randn(1, arguments.heads, n, arguments.depth) for _ in range(3))
+    session = tilewright.compile(text, threads=arguments.threads)
+    feeds = {name: x[0].numpy() for name, x in (("Q", q), ("K", k), ("V", v))}
+    ours = lambda: session.run(None, feeds)[0]
+    theirs = lambda: scaled_dot_product_attention(q, k, v, is_causal=case == "causal")
+    apart = np.linalg.norm(ours() - theirs()[0].numpy()) / np.linalg.norm(theirs()[0].numpy())
+    if not apart < 1e-5:
+        sys.exit(f"{case} {n}: apart from torch by {apart:.1e}")
+    times = [], []
+    for _ in range(arguments.iterations + 2):
+        for list_, call in zip(times, (ours, theirs)):
+            begin = time.perf_counter()
+            call()
+            list_.append(time.perf_counter() - begin)
+    a, b = (statistics.median(list_[2:]) for list_ in times)
+    print(f"{case + ' ' + str(n):14} {a * 1e3:9.2f} ms {b * 1e3:9.2f} ms {b / a:6.2f} {'0.9':6} torch {torch.__version__}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tool", required=True)
-    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("--tool")
+    parser.add_argument("--models", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--lengths", type=int, nargs="+", default=[2048, 8192])
@@ -85,10 +118,15 @@ def main():
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--depth", type=int, default=64)
     parser.add_argument("--cache", type=int, default=8192)
+    parser.add_argument("--torch", action="store_true", help="beside torch instead of ONNX Runtime: full and causal")
     a = parser.parse_args()
     print(f"{a.heads} heads of {a.depth}, fp32, {a.threads} threads, medians of {a.iterations} runs, alternating")
-    print(f"{'case':14} {'ours':>12} {'onnxruntime':>12} {'ratio':>6} {'goal':>6}")
+    print(f"{'case':14} {'ours':>12} {'torch' if a.torch else 'onnxruntime':>12} {'ratio':>6} {'goal':>6}")
     for case in a.cases:
+        if a.torch:
+            for n in a.lengths if case in ("full", "causal") else ():
+                beside_torch(a, case, n)
+            continue
         if case == "bert":
             row(a, "bert 384", bert(a.models), bert(a.models), 1.0)
             continue
