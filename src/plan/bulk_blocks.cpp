@@ -71,6 +71,8 @@ std::vector<Schedule> bulk_variants(const Program& p, const Region& r, const Sch
   for (std::int64_t n : tiles_of(r, s)) tiles *= n;
   for (int cluster : {1, 2}) {
     Schedule bulk = s;
+    // What is read behind the contraction does not come through scratch then: its bytes are few, and threads that compute never copy.
+    std::erase_if(bulk.values, [](const ValueAt& v) { return !v.swizzled; });
     for (ValueAt& v : bulk.values) v.bulk = true;
     if ((cluster > 1 && !in_clusters(r, bulk, cluster)) || !comes_in_boxes(p, r, bulk, layouts)) continue;
     const std::int64_t cores = m.core.count / cluster * cluster;

@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <map>
+#include <tuple>
 
 #include "law/stream.h"
 #include "plan/block_price.h"
 #include "plan/bulk_boxes.h"
+#include "plan/tile_order.h"
 #include "schedule/role_registers.h"
 
 namespace tilewright {
@@ -19,6 +23,11 @@ bool transcendental(const ScalarRef& s) {
 // Kernels of rows in registers: a stream whose sums follow statistics of rows, with contractions on the instructions of four warps.
 // Batch axes are cut to single elements, the rows into groups of 64, operands come in boxes.
 struct FragmentChooser {
+  struct Band {
+    std::int64_t batches;                  // 0: tiles are all alike
+    std::vector<TileShare> shares;
+    double read = 0;                       // bytes of streams that come from memory again
+  };
   const Program& p;
   const Region& r;
   const Machine& m;
@@ -26,6 +35,7 @@ struct FragmentChooser {
   std::vector<std::size_t> contractions{};
   RegionAxis stream = -1, rows = -1;
   std::vector<RegionAxis> batch{};
+  mutable std::map<std::tuple<int, std::int64_t, std::int64_t>, std::vector<Band>> known{};   // of threads, chunk and blocks
 
   std::int64_t extent(RegionAxis a) const { return r.axes[static_cast<std::size_t>(a)].constant(); }
   const Statement& statement(std::size_t i) const { return *p.statement(r.statements[i]); }
@@ -75,7 +85,23 @@ struct FragmentChooser {
       if (rows < 0 || extent(x) > extent(rows)) rows = x;
     for (RegionAxis x : candidates)
       if (x != rows) batch.push_back(x);
-    return rows >= 0;
+    return rows >= 0 && std::all_of(contractions.begin(), contractions.end(), [&](std::size_t i) { return has_instructions(i); });
+  }
+  // Rows and one axis of columns, one of products in whole steps of 16: what lies across a window or a channel of its own has more.
+  bool has_instructions(std::size_t i) const {
+    const Statement& st = statement(i);
+    const auto c = contraction(p, st);
+    int columns = 0, products = 0;
+    bool whole = true;
+    for (const auto* list : {&c->m, &c->n, &c->batch, &c->k})
+      for (AxisId a : *list) {
+        const auto x = plain_axis(r.image[i][static_cast<std::size_t>(a)]);
+        const std::int64_t n = st.axes[static_cast<std::size_t>(a)].constant();
+        if (n == 1 || (x && (*x == rows || std::count(batch.begin(), batch.end(), *x)))) continue;
+        if (list == &c->k) ++products, whole &= (x && *x == stream) || n % 16 == 0;
+        else ++columns;
+      }
+    return columns <= 1 && products == 1 && whole;
   }
 
   bool is_operand(TensorId t) const {
@@ -134,15 +160,23 @@ struct FragmentChooser {
     const Turns turns = live_turns(p, r, s);
     const std::int64_t height = s.steps[s.steps.size() - 2].size, chunk = s.steps.back().size, n = ceil_div_i64(extent(rows), height), all = ceil_div_i64(extent(stream), chunk);
     std::vector<double> list(static_cast<std::size_t>(n), static_cast<double>(all));
-    if (turns.every() || n * all > (1 << 16)) return list;
+    if (turns.every()) return list;
     std::vector<std::int64_t> v(2 * s.steps.size(), 0);
     for (std::size_t i = 0; i + 2 < s.steps.size(); ++i) v[2 * i + 1] = s.steps[i].size;
     const std::size_t row = 2 * (s.steps.size() - 2), turn = row + 2;
-    for (std::int64_t t = 0; t < n; ++t) {
+    const auto live = [&](std::int64_t t) {
       v[row] = t * height, v[row + 1] = std::min((t + 1) * height, extent(rows));
-      double live = 0;
-      for (std::int64_t x = 0; x < extent(stream); x += chunk) v[turn] = x, v[turn + 1] = std::min(x + chunk, extent(stream)), live += turns.live(v.data());
-      list[static_cast<std::size_t>(t)] = std::max(1.0, live);
+      double count = 0;
+      for (std::int64_t x = 0; x < extent(stream); x += chunk) v[turn] = x, v[turn + 1] = std::min(x + chunk, extent(stream)), count += turns.live(v.data());
+      return std::max(1.0, count);
+    };
+    // Of many some are counted, and those between lie between them.
+    const std::int64_t stride = ceil_div_i64(n * all, 1 << 14);
+    for (std::int64_t t = 0, last = 0; t < n; t = std::min(t + stride, std::max(n - 1, t + 1))) {
+      const double here = live(t), before = list[static_cast<std::size_t>(last)];
+      for (std::int64_t i = last + 1; i <= t; ++i) list[static_cast<std::size_t>(i)] = before + (here - before) * static_cast<double>(i - last) / static_cast<double>(t - last);
+      if (t == 0) list[0] = here;
+      last = t;
     }
     return list;
   }
@@ -188,45 +222,47 @@ struct FragmentChooser {
     return std::max(n, 1.0);
   }
 
-  // Tiles with most turns come first and rounds go there and back: the sum of a block that has the first of them, one from the middle, the last.
-  static double longest_share(std::vector<double> lengths, std::int64_t batches, std::int64_t blocks) {
-    std::sort(lengths.begin(), lengths.end(), std::greater<>());
-    const std::int64_t all = static_cast<std::int64_t>(lengths.size()) * batches;
-    double worst = 0;
-    for (std::int64_t block : {std::int64_t{0}, blocks / 2, blocks - 1}) {
-      double sum = 0;
-      for (std::int64_t round = 0; round * blocks < all; ++round) {
-        const std::int64_t here = std::min(blocks, all - round * blocks), own = round % 2 ? here - 1 - block : block;
-        if (own >= 0 && own < here) sum += lengths[static_cast<std::size_t>((round * blocks + own) / batches)];
-      }
-      worst = std::max(worst, sum);
+  // Bands that could be: as many of the innermost batch as the cache keeps what they stream of, and more, which share their turns better
+  // but read it again.
+  const std::vector<Band>& bands(const Schedule& s, std::int64_t blocks) const {
+    const std::int64_t inner = s.steps.size() < 3 ? 1 : extent(s.steps[s.steps.size() - 3].axis), chunk = s.steps.back().size;
+    std::vector<Band>& list = known[{s.threads, chunk, blocks}];
+    if (!list.empty()) return list;
+    const auto lengths = turns_of(s);
+    std::int64_t outer = 1, row = 0;
+    for (std::size_t i = 0; i + 3 < s.steps.size(); ++i) outer *= ceil_div_i64(extent(s.steps[i].axis), s.steps[i].size);
+    for (const ValueAt& v : s.values)
+      if (v.stages > 1) row += static_cast<std::int64_t>(bytes_of(p.tensor(v.tensor).dtype)) * p.tensor(v.tensor).dims[static_cast<std::size_t>(v.order.back())].constant();
+    const auto cache = find(m, LevelRole::cache);
+    const std::int64_t kept = cache ? static_cast<std::int64_t>(m.levels[static_cast<std::size_t>(*cache)].usable) / 2 : 0, bytes = std::max<std::int64_t>(row, 1) * extent(stream);
+    const bool uneven = std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) != lengths.end();
+    double turns = 0;
+    for (double n : lengths) turns += n;
+    const double all = turns * static_cast<double>(inner * outer * chunk * row);
+    for (std::int64_t n = std::clamp<std::int64_t>(kept / bytes, 1, inner);; n = std::min(2 * n, inner)) {
+      const double share = !uneven || n * bytes <= kept ? 0 : std::min(1.0, static_cast<double>(n) / static_cast<double>(blocks));
+      list.push_back({uneven ? n : 0, tile_shares(lengths, inner, outer, n, blocks), all * share});
+      if (!uneven || n == inner) return list;
     }
-    return worst;
   }
 
-  double seconds(const Schedule& s, std::int64_t tiles) const {
+  // The best of them, which the schedule gets; seconds.
+  double choose_band(Schedule& s, std::int64_t tiles) const {
     // A turn's parts beside one another, as well as they were seen to go; a tile's ends: its rows come, the first turn stands alone, results leave.
     constexpr double ends = 1.0e-6, power = 1.5;
-    const auto lengths = turns_of(s);
     const auto [tensor, vector] = turn_of(s);
     const double alone = tensor + vector, turn = s.threads < 256 ? alone : std::pow(std::pow(tensor, power) + std::pow(vector, power), 1 / power);
-    std::vector<double> times;
-    for (double n : lengths) times.push_back(ends + alone + n * turn);
-    const std::int64_t cores = std::min<std::int64_t>(tiles, s.blocks > 0 ? s.blocks : m.core.count);
-    const double body = longest_share(times, tiles / static_cast<std::int64_t>(lengths.size()), std::max<std::int64_t>(cores, 1));
-    const double moved = static_cast<double>(cost(p, r, s, m).compulsory) / bytes_per_second(m, level_of(m, LevelRole::memory)) * static_cast<double>(m.core.count) / std::min<double>(m.core.count, 2.0 * static_cast<double>(cores));
-    return std::max(body, moved) + m.launch.step;
-  }
-
-  // So many of the innermost batch together that what they stream stays in the cache, while tiles with most turns go first.
-  std::int64_t band(const Schedule& s) const {
-    const auto cache = find(m, LevelRole::cache);
-    if (!cache || s.steps.size() < 3 || live_turns(p, r, s).every()) return 0;
-    std::int64_t bytes = 1;
-    for (const ValueAt& v : s.values)
-      if (v.stages > 1) bytes += extent(stream) * static_cast<std::int64_t>(bytes_of(p.tensor(v.tensor).dtype)) * p.tensor(v.tensor).dims[static_cast<std::size_t>(v.order.back())].constant();
-    const std::int64_t together = static_cast<std::int64_t>(m.levels[static_cast<std::size_t>(*cache)].usable) / 2 / bytes;
-    return std::clamp<std::int64_t>(together, 1, extent(s.steps[s.steps.size() - 3].axis));
+    const std::int64_t cores = std::max<std::int64_t>(1, std::min<std::int64_t>(tiles, s.blocks > 0 ? s.blocks : m.core.count));
+    const double rate = bytes_per_second(m, level_of(m, LevelRole::memory)) * std::min<double>(m.core.count, 2.0 * static_cast<double>(cores)) / static_cast<double>(m.core.count);
+    const auto compulsory = static_cast<double>(cost(p, r, s, m).compulsory);
+    double best = std::numeric_limits<double>::infinity();
+    for (const Band& band : bands(s, cores)) {
+      double body = 0;
+      for (const TileShare& share : band.shares) body = std::max(body, static_cast<double>(share.tiles) * (ends + alone) + share.turns * turn);
+      const double t = std::max(body, std::max(compulsory, band.read) / rate);
+      if (t < 0.995 * best) best = t, s.band = band.batches;
+    }
+    return best + m.launch.step;
   }
 
   void try_one(int groups, std::int64_t chunk, int stages, int cluster, std::vector<BlockChoice>& found) const {
@@ -248,8 +284,7 @@ struct FragmentChooser {
       if (step.how == AxisStep::How::tile) tiles = checked_mul(tiles, ceil_div_i64(extent(step.axis), step.size));
     const std::int64_t cores = m.core.count / cluster * cluster;
     if (tiles > cores) s.blocks = cores;
-    s.band = band(s);
-    const double t = seconds(s, tiles);
+    const double t = choose_band(s, tiles);
     found.push_back({std::move(s), t});
   }
 };

@@ -18,12 +18,18 @@ int dim_of(const Statement& s, AxisId axis) {
 
 int innermost(const DimOrder& o) { return o.empty() ? -1 : o.back(); }
 
-// The axis of the statement that runs along the innermost dim of what an access reads, or -1.
-AxisId along_innermost(const Program& p, const std::vector<DimOrder>& layouts, const Access& a) {
+// The axis of the statement that runs along the innermost dim of what an access reads, or -1; of so many axes the last digit of an index too.
+//
+//   K[b h d m] = A[b, m, 64*h + d]      d
+AxisId along_innermost(const Program& p, const std::vector<DimOrder>& layouts, const Access& a, std::size_t digits = 0) {
   const int d = innermost(layouts[static_cast<std::size_t>(a.tensor)]);
   if (d < 0 || p.tensor(a.tensor).dims.empty()) return -1;
-  const auto axis = plain_axis(a.at[static_cast<std::size_t>(d)]);
-  return axis ? *axis : -1;
+  const Index& at = a.at[static_cast<std::size_t>(d)];
+  if (const auto axis = plain_axis(at)) return *axis;
+  AxisId last = -1;
+  for (std::size_t x = 0; x < digits && is_affine(at); ++x)
+    if (coefficient_of(at, static_cast<AxisId>(x)) == Size(1)) last = last == -1 ? static_cast<AxisId>(x) : -2;
+  return std::max(last, -1);
 }
 
 // Where a window slides along the dim that a map's result would have innermost: the dim of the window's longest axis that does not
@@ -48,8 +54,9 @@ int wanted_behind(const Program& p, const Statement& map, int d) {
 }
 
 // What a statement wants innermost in its result: the columns of a contraction whose weights are known, the axis that a window
-// runs through, and otherwise what is innermost in the largest tensor that it reads. A spatial axis in a window is never it.
-int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId id) {
+// runs through, and otherwise what is innermost in the largest tensor that it reads; `digits`: also where an index has several axes. A spatial axis
+// in a window is never it.
+int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId id, bool digits) {
   const Statement& s = *p.statement(id);
   if (const auto c = contraction(p, s)) {
     AxisId best = -1;
@@ -66,7 +73,7 @@ int wanted(const Program& p, const std::vector<DimOrder>& layouts, StatementId i
   for_each_access(s, [&](const Access& a) {
     std::int64_t n = 1;
     for (const Size& d : p.tensor(a.tensor).dims) n *= d.constant();
-    const AxisId x = along_innermost(p, layouts, a);
+    const AxisId x = along_innermost(p, layouts, a, digits ? s.axes.size() : 0);
     if (x < 0 || role[static_cast<std::size_t>(x)].reducer != Reducer::none || role[static_cast<std::size_t>(x)].windowed) return;
     if (n > size) size = n, best = x;
   });
@@ -138,7 +145,7 @@ std::vector<DimOrder> choose_layouts(const Program& p, bool weights) {
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* s = p.statement(static_cast<StatementId>(n));
     if (!s || fixed.count(s->out) || p.tensor(s->out).kind != Kind::intermediate || !written.insert(s->out).second) continue;
-    int d = wanted(p, layouts, static_cast<StatementId>(n));
+    int d = wanted(p, layouts, static_cast<StatementId>(n), weights);
     if (!weights && is_map(*s)) d = wanted_behind(p, *s, d);
     if (d < 0) continue;
     DimOrder& order = layouts[static_cast<std::size_t>(s->out)];

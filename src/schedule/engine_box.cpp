@@ -41,6 +41,14 @@ std::int64_t filled(const Region& r, const Schedule& s, const Span& span, std::i
   return extent;
 }
 
+// Whether what a box holds beyond the points that the statement has lies beyond the tensor too, in every tile: then it arrives as zeros.
+//
+//   A[64*h + d + 768] of 1152, tiles of one h: low is in [768, 1088], 64 from there end at the ceiling
+bool owned(const Region& r, const Schedule& s, const Span& span, std::int64_t extent, std::int64_t dim) {
+  const auto low = range_of(r, s, span.low);
+  return (span.floor <= 0 || low.first >= span.floor) && (span.ceiling >= dim || low.second + extent <= span.ceiling);
+}
+
 }  // namespace
 
 std::int64_t box_elements(const Program& p, const Region& r, const Schedule& s, const ValueAt& at, const std::vector<Span>& box, const std::vector<std::int64_t>& extent) {
@@ -69,7 +77,7 @@ Or<EngineBox> engine_box(const Program& p, const Region& r, const Schedule& s, c
   for (std::size_t i = layout.size(); i-- > 0;) {
     const auto d = static_cast<std::size_t>(layout[i]);
     const Span& span = box[d];
-    if (span.step != 1 || span.floor > 0 || span.ceiling < dims[d]) return Refused{t.name + " is not read in whole boxes"};
+    if (span.step != 1 || !owned(r, s, span, filled(r, s, span, extent[d]), dims[d])) return Refused{t.name + " is not read in whole boxes"};
     if (ragged(r, s, span) && range_of(r, s, span.high).second < dims[d]) return Refused{t.name + " ends within a box"};
     const bool inner = i + 1 == layout.size(), fills = dims[d] % row == 0 && extent[d] % row == 0 && multiple_of(s, span.low, row);
     if (inner && !fills && extent[d] == dims[d] && dims[d] * width % 16 == 0) {

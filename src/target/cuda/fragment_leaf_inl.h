@@ -51,9 +51,9 @@ struct FragmentLeaf : TensorLeaf {
   // ---- points of a thread: row u / 2, column n * 8 + u % 2 of its own
 
   static constexpr const char* own_row = "threadIdx.x / 128 * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4";
-  // `places`: what is the same for all of a thread's points, and what is known once its loops are unrolled.
+  // `stores`: rows that do not exist are not read in place of others, they are left out. `places`: what is the same for all of a thread's points, and what is known once its loops are unrolled.
   std::vector<ScalarSource::Place> places{};
-  void name_axes(const Points& points, StatementId id, const std::string& row, const std::string& column, const std::string& own_part = "0") {
+  void name_axes(const Points& points, StatementId id, const std::string& row, const std::string& column, const std::string& own_part = "0", bool stores = false) {
     places.clear();
     for (std::size_t x = 0; x < points.region.axes.size(); ++x) {
       const auto at = static_cast<RegionAxis>(x);
@@ -61,7 +61,7 @@ struct FragmentLeaf : TensorLeaf {
       ScalarSource::Place place{low(points, at), "0"};
       if (own == row_axis()) {
         place = {fmt::format("{} + int({})", place.base, own_row), row + " * 8"};
-        if (reads_by_row(points, id)) place = {fmt::format("min({} + {}, {})", place.base, place.offset, points.extent[x] - 1), "0"};
+        if (!stores && reads_by_row(points, id)) place = {fmt::format("min({} + {}, {})", place.base, place.offset, points.extent[x] - 1), "0"};
       } else if (points.full[x] > 1 && !column.empty()) {
         place = {fmt::format("{} + {}", place.base, own_part), column};
       }
@@ -234,7 +234,7 @@ struct FragmentLeaf : TensorLeaf {
       line("#pragma unroll");
       line("for (int u = 0; u < 2; ++u) {");
       ++depth;
-      name_axes(points, id, "u", "");
+      name_axes(points, id, "u", "", "0", true);
       line(fmt::format("if (threadIdx.x % 4 == 0{}) put<1>(&{}, {} + u);", live.empty() ? "" : " && " + live, address, fragment(st.out)));
       close(1);
       return;
@@ -247,7 +247,7 @@ struct FragmentLeaf : TensorLeaf {
     line("#pragma unroll");
     line(fmt::format("for (int u = 0; u < 4; u += {}) {{", pairs ? 2 : 1));
     ++depth;
-    name_point(points, id);
+    name_axes(points, id, "u / 2", "n * 8 + u % 2", own_columns, true);
     line(fmt::format("{}put<{}>(&{}, {} + n * 4 + u);", live.empty() ? "" : fmt::format("if ({}) ", live), pairs ? 2 : 1, address, fragment(st.out)));
     close(1);
   }
@@ -263,7 +263,7 @@ struct FragmentLeaf : TensorLeaf {
     ++depth;
     line(fmt::format("const float four[4] = {{{0}[n * 4 + u], {0}[n * 4 + u + 1], {0}[n * 4 + u + 4], {0}[n * 4 + u + 5]}};", t));
     line(fmt::format("const word<8> together = exchange<{}>(four);", stored_type_of(p.tensor(st.out).dtype)));
-    name_axes(points, id, "u / 2", "n * 8", "int(threadIdx.x % 2 * 8 + threadIdx.x / 2 % 2 * 4)");
+    name_axes(points, id, "u / 2", "n * 8", "int(threadIdx.x % 2 * 8 + threadIdx.x / 2 % 2 * 4)", true);
     line(fmt::format("{}*reinterpret_cast<word<8>*>(&{}) = together;", live.empty() ? "" : fmt::format("if ({}) ", live), address));
     close(1);
   }

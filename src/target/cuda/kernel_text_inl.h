@@ -120,6 +120,8 @@ struct KernelText {
           const std::int64_t inner = b.extent[static_cast<std::size_t>(b.at->order.back())];
           if (b.at->order.size() < 2 || (!b.at->bulk && inner % swizzled_row(b))) why = p.tensor(b.tensor).name + " does not fill swizzled rows of 128 bytes";
           else elements = b.at->bulk ? box_elements(p, r, s, *b.at, b.box, b.extent) : elements * (inner / swizzled_row(b));
+          // Leaves read operands by their own means; what a map of fragments reads of one it finds by the element.
+          if (s.fragments) w.inner = b.at->order.back(), w.row = swizzled_row(b), w.rows = elements / ceil_div_i64(inner, w.row) / w.row;
         }
         const auto width = static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
         const std::int64_t granule = b.at->swizzled ? 1024 : 128, bytes = ceil_div_i64(elements * width, granule) * granule;

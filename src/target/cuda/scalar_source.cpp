@@ -81,7 +81,7 @@ bool ScalarSource::has_elements(const Index& i) {
 
 std::string ScalarSource::address(TensorId t, const std::vector<Index>& at) {
   const Where& w = where_.at(t);
-  std::string sum;
+  std::string sum, column;
   for (std::size_t d = 0; d < at.size(); ++d) {
     if (w.stride[d] == 0 || (p_.tensor(t).dims[d] == Size(1) && w.low.empty())) continue;
     std::string i = index(at[d]);
@@ -89,8 +89,14 @@ std::string ScalarSource::address(TensorId t, const std::vector<Index>& at) {
     // What the data says is looked at before it is followed. Where the point may be one that is left out, nobody is told.
     if (has_elements(at[d])) i = fmt::format("in_dim({}, {}, {})", i, p_.tensor(t).dims[d].constant(), unsure_ > 0 ? "nullptr" : "fault");
     if (!w.low.empty() && w.low[d] != "0") i = fmt::format("({} - ({}))", i, w.low[d]);
-    sum += fmt::format("{}{}", sum.empty() ? "" : " + ", w.stride[d] == 1 ? i : fmt::format("{} * {}", i, w.stride[d]));
+    if (static_cast<int>(d) == w.inner) {
+      column = i;
+      continue;
+    }
+    const std::int64_t stride = w.inner < 0 ? w.stride[d] : w.stride[d] / w.row;
+    sum += fmt::format("{}{}", sum.empty() ? "" : " + ", stride == 1 ? i : fmt::format("{} * {}", i, stride));
   }
+  if (w.inner >= 0) return fmt::format("{}[swizzled<{}, {}>({}, {}) + {} % {}]", w.pointer, w.row, w.rows, sum.empty() ? "0" : sum, column, column, w.row / 8);
   return fmt::format("{}[{}]", w.pointer, sum.empty() ? "0" : sum);
 }
 

@@ -16,6 +16,8 @@ struct Where {
   std::vector<std::string> low;          // C expressions, one a dim; empty: the tensor itself, from index 0
   bool filled = false;                   // elements outside the tensor are there too, with the value that readers want
   std::vector<std::string> through = {}; // one a dim that is looked up in a list: C with {} for the index, or empty; no entries: none is
+  int inner = -1;                        // this dim lies in panels of swizzled rows; -1: none does
+  std::int64_t row = 0, rows = 0;        // elements of such a row, rows of a panel
 };
 
 std::string type_of(DType);              // how it is computed: "float"

@@ -302,23 +302,18 @@ struct TensorLeaf : VectorLeaf {
     fixed_axes(points, leaf, *t);
     const auto operands = column_operands(points, *t, group);
     const std::string column_live = alive(points, t->n);
-    for (std::size_t i = 0; i < operands.size(); ++i) line(fmt::format("{} column{}[{}];", type_of(p.tensor(operands[i].access->tensor).dtype), i, at.columns / 4));
-    if (!operands.empty()) {
+    // Sums of four warps take most registers: there columns go around rows, so that few operands are held at a time.
+    const auto over_columns = [&] {
       line("#pragma unroll");
-      line(fmt::format("for (int n = 0; n < {}; ++n)", at.columns / 16));
-      open_columns(points, *t, at, 4);
-      for (std::size_t i = 0; i < operands.size(); ++i) {
-        ScalarSource source(p, points, where, axes(points), pad());
-        const std::string load = fmt::format("load({})", source.address(operands[i].access->tensor, operands[i].at));
-        line(fmt::format("column{}[n * 4 + u] = {};", i, column_live.empty() ? load : fmt::format("{} ? {} : {}(0)", column_live, load, type_of(p.tensor(operands[i].access->tensor).dtype))));
-      }
-      close(1);
-    }
+      line(fmt::format("for (int n = 0; n < {}; ++n) {{", at.columns / 16));
+      ++depth;
+    };
+    if (at.group) over_columns(), fetch_columns(points, *t, at, operands, column_live, 4);
+    else fetch_columns(points, *t, at, operands, column_live, at.columns / 4);
     line("#pragma unroll");
-    line(fmt::format("for (int m = 0; m < {}; ++m)", at.rows / 8));
-    line("#pragma unroll");
-    line(fmt::format("for (int n = 0; n < {}; ++n) {{", at.columns / 16));
-    ++depth;
+    line(fmt::format("for (int m = 0; m < {}; ++m){}", at.rows / 8, at.group ? " {" : ""));
+    if (at.group) ++depth;
+    else over_columns();
     line(fmt::format("const int row = warp_m * {} + m * 8 + lane / 4;", at.rows));
     unflatten(points, t->m, "row");
     const std::string row_boxed = at.rows * at.warps_m > t->rows ? fmt::format("row < {}", t->rows) : "";
@@ -330,8 +325,25 @@ struct TensorLeaf : VectorLeaf {
     const std::string acc = fmt::format("acc_{}[((m / 2 * {} + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2]", tensor(statement(leaf.first).out), at.columns / 8);
     if (together_ == 1) finish_singly(points, *t, at, group, acc, column_live);
     else finish_pairs(points, *t, at, group, operands, acc, column_live, together_);
-    close(at.warps_k > 1 ? 3 : 2);
+    close((at.warps_k > 1 ? 3 : 2) + at.group);
   }
+  // `held`: of all columns, or those of one step of n.
+  void fetch_columns(const Points& points, const Tile& t, const LeafAt& at, const std::vector<Fetch>& operands, const std::string& column_live, int held) {
+    for (std::size_t i = 0; i < operands.size(); ++i) line(fmt::format("{} column{}[{}];", type_of(p.tensor(operands[i].access->tensor).dtype), i, held));
+    if (operands.empty()) return;
+    if (!at.group) {
+      line("#pragma unroll");
+      line(fmt::format("for (int n = 0; n < {}; ++n)", at.columns / 16));
+    }
+    open_columns(points, t, at, 4);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      ScalarSource source(p, points, where, axes(points), pad());
+      const std::string load = fmt::format("load({})", source.address(operands[i].access->tensor, operands[i].at));
+      line(fmt::format("{} = {};", column_of(at, i), column_live.empty() ? load : fmt::format("{} ? {} : {}(0)", column_live, load, type_of(p.tensor(operands[i].access->tensor).dtype))));
+    }
+    close(1);
+  }
+  static std::string column_of(const LeafAt& at, std::size_t operand) { return fmt::format("column{}[{}u]", operand, at.group ? "" : "n * 4 + "); }
   // Warps that had other products hand their sums to the first, in the same order each time; it goes on alone.
   void add_shares(const LeafAt& at, const std::string& name) {
     const int n = at.rows * at.columns / 32, warps = at.warps_m * at.warps_n;
@@ -363,7 +375,7 @@ struct TensorLeaf : VectorLeaf {
     line(fmt::format("if ({}) {{", both("row_live", column_live)));
     ++depth;
     ScalarSource source(p, points, where, axes(points), pad());
-    for (std::size_t i = 0; i < operands.size(); ++i) source.fetched(source.address(operands[i].access->tensor, operands[i].at), fmt::format("column{}[n * 4 + u]", i));
+    for (std::size_t i = 0; i < operands.size(); ++i) source.fetched(source.address(operands[i].access->tensor, operands[i].at), column_of(at, i));
     finish_values(source, group, acc, "u");
     close(2);
     for (StatementId id : group) {

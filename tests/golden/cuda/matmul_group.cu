@@ -84,28 +84,29 @@ extern "C" __global__ void __launch_bounds__(128, 7) matmul_group(const f16* __r
   {
     const int lane = threadIdx.x % 32, warp_m = threadIdx.x / 32 % 4, warp_n = threadIdx.x / 128;
     #pragma unroll
-    for (int m = 0; m < 2; ++m)
-    #pragma unroll
     for (int n = 0; n < 4; ++n) {
-      const int row = warp_m * 16 + m * 8 + lane / 4;
-      const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
-      const bool boxed = true, row_live = true;
-      float w_D[4] = {};
       #pragma unroll
-      for (int u = 0; u < 4; ++u) {
-        const int column = warp_n * 64 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
-        const int a1_n = 0 + int(unsigned(column) / 1 % 64);
-        if (row_live) {
-          const float r_C = acc_C[((m / 2 * 8 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
-          const float r_D = r_C;
-          w_D[u] = r_C;
+      for (int m = 0; m < 2; ++m) {
+        const int row = warp_m * 16 + m * 8 + lane / 4;
+        const int a0_m = m_0 + int(unsigned(row) / 1 % 64);
+        const bool boxed = true, row_live = true;
+        float w_D[4] = {};
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+          const int column = warp_n * 64 + n * 16 + u / 2 * 8 + lane % 4 * 2 + u % 2;
+          const int a1_n = 0 + int(unsigned(column) / 1 % 64);
+          if (row_live) {
+            const float r_C = acc_C[((m / 2 * 8 + n * 2 + u / 2) * 2 + m % 2) * 2 + u % 2];
+            const float r_D = r_C;
+            w_D[u] = r_C;
+          }
         }
-      }
-      {
-        const word<8> four = exchange<f16>(w_D);
-        const int column = warp_n * 64 + n * 16 + lane % 2 * 8 + lane / 2 % 2 * 4;
-        const int a1_n = 0 + int(unsigned(column) / 1 % 64);
-        if (row_live) *reinterpret_cast<word<8>*>(&g_D[(a0_m) * 64 + (a1_n)]) = four;
+        {
+          const word<8> four = exchange<f16>(w_D);
+          const int column = warp_n * 64 + n * 16 + lane % 2 * 8 + lane / 2 % 2 * 4;
+          const int a1_n = 0 + int(unsigned(column) / 1 % 64);
+          if (row_live) *reinterpret_cast<word<8>*>(&g_D[(a0_m) * 64 + (a1_n)]) = four;
+        }
       }
     }
   }

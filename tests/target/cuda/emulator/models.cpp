@@ -1,8 +1,9 @@
 // Kernels of whole networks, printed for a GPU and run on the host: each on the evaluator's values, in some of its blocks, so that an
 // error is that of one kernel.
 //
-//   emulate_models MODEL [apart] [machine=a100] [blocks=3] [show=KERNEL] [compile] [NAME=SIZE ...]      0: every kernel is right
+//   emulate_models MODEL [apart] [machine=a100] [blocks=3] [show=KERNEL] [only=KERNEL] [compile] [alone] [NAME=SIZE ...]      0: every kernel is right
 //
+// `alone`: each on inputs of its own, and what they make is computed by the CPU target: minutes for a batch of 32, where the evaluator takes hours.
 // `compile`: by NVRTC too: no accumulators on the stack, no more registers than the schedule counts on, the instructions that it promises.
 //
 // Floats of 16 bits differ from the evaluator's by their last places; what is said to differ does by more.
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "runtime/open.h"
+#include "target/cpu/execute.h"
 #include "target/cuda/build.h"
 #include "target/cuda/cases.h"
 #include "target/cuda/emulated.h"
@@ -22,8 +24,8 @@ using namespace tilewright;
 struct Options {
   OpenOptions open;
   std::int64_t blocks = 3;
-  bool compile = false;
-  std::string show;
+  bool compile = false, alone = false;
+  std::string show, only;
 };
 
 Options options_of(int argc, char** argv) {
@@ -35,6 +37,8 @@ Options options_of(int argc, char** argv) {
     const std::string text = argv[i], name = text.substr(0, text.find('=')), value = text.substr(std::min(text.size(), name.size() + 1));
     if (text == "apart") o.open.session.fuse = false;
     else if (text == "compile") o.compile = true;
+    else if (text == "alone") o.alone = true;
+    else if (name == "only") o.only = value;
     else if (name == "machine") o.open.session.machine = value;
     else if (name == "blocks") o.blocks = std::atoll(value.c_str());
     else if (name == "show") o.show = value;
@@ -62,6 +66,20 @@ std::string complaint(const cuda::Source& s, const Schedule& schedule, const Mac
   return all;
 }
 
+// What a kernel reads, made up, and what its statements make of it, each as a kernel for the CPU.
+Values made_alone(const Plan& plan, const PlannedKernel& kernel) {
+  const testing::GpuCase c = testing::kernel_case(plan, kernel);
+  Values values = testing::sample(c), given;
+  Program p = *c.program;
+  for (const auto& [t, a] : values) p.tensor(t).data = {}, p.tensor(t).owner.reset();
+  PlanOptions options;
+  options.fuse = false, options.isa = "avx2", options.leaf_rows = 6, options.leaf_columns = 16, options.lanes = 8;
+  const Plan here = make_plan(std::make_shared<const Program>(std::move(p)), machine_named("generic-avx2"), options);
+  for (const auto& [t, a] : values) given[t] = testing::relaid(a, row_major(a.dims.size()), here.layouts[static_cast<std::size_t>(t)]);
+  for (auto& [t, a] : testing::execute(here, given)) values[t] = a;
+  return values;
+}
+
 // Equal kernels are looked at once.
 int run(const Options& o, const Plan& plan) {
   const Program& p = *plan.program;
@@ -71,7 +89,8 @@ int run(const Options& o, const Plan& plan) {
   Values given;
   std::uint64_t seed = 3;
   for (TensorId t : p.inputs) given[t] = testing::some_of(p, t, seed);
-  const Values values = evaluate(p, given, {}, Evaluation::typed);
+  Values values;
+  if (!o.alone) values = evaluate(p, given, {}, Evaluation::typed);
   std::set<std::string> seen;
   int wrong = 0, looked = 0, joined = 0, elsewhere = 0, unplanned = 0, complaints = 0;
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
@@ -84,7 +103,8 @@ int run(const Options& o, const Plan& plan) {
       continue;
     }
     if (!seen.insert(text(*kernel.region, kernel.schedule) + signature(p, *kernel.region, &plan.layouts)).second) continue;
-    const double apart = planned.apart(k, values, o.blocks);
+    if (!o.only.empty() && kernel.name != o.only) continue;
+    const double apart = planned.apart(k, o.alone ? made_alone(plan, kernel) : values, o.blocks);
     const bool bad = !planned.problem.empty() || !(apart <= allowed(p, *kernel.region));
     if (o.compile && cuda::compiler_found())
       if (const std::string said = complaint(s, planned.schedules[k], plan.machine); !said.empty()) ++complaints, std::printf("%-28s compiled:%s\n", kernel.name.c_str(), said.c_str());
