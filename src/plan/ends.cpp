@@ -90,7 +90,10 @@ std::optional<Program> turn_ends(const Program& p) {
   std::vector<Statement> before, behind;
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* s = p.statement(static_cast<StatementId>(n));
-    if (!s) continue;
+    if (!s || s->reduced.empty()) continue;
+    bool given = false;
+    for_each_access(*s, [&](const Access& a) { given |= p.tensor(a.tensor).kind == Kind::input; });
+    if (!given) continue;
     if (const auto w = window(p, *s); w && slides_over(p, *s, *w->data)) {
       const TensorId input = w->data->tensor;
       if (!f.turned.count(input)) f.turned[input] = f.beside(input), before.push_back(f.copy(input, f.turned[input]));
