@@ -24,14 +24,15 @@ struct Kernel {
   bool small = false;
   testing::Attention attention = {};
   std::string called = {};               // of attention
+  std::string behind = {};               // a matmul's: what is computed of it
   std::string name() const {
     return what == What::pair     ? fmt::format("pair_{0}x{0}x{1}_{2}{3}_n{4}_{5}", size, c, f, stride == 1 ? "" : "_s2", n, dtype)
-           : what == What::matmul ? fmt::format("matmul_{}x{}x{}_{}", n, size, c, dtype)
+           : what == What::matmul ? fmt::format("matmul_{}{}{}x{}x{}_{}", behind, behind.empty() ? "" : "_", n, size, c, dtype)
                                   : called;
   }
   std::string text() const {
     return what == What::pair     ? testing::depthwise_pointwise(n, size, c, f, stride, dtype)
-           : what == What::matmul ? testing::matmul(n, size, c, dtype)
+           : what == What::matmul ? behind.empty() ? testing::matmul(n, size, c, dtype) : testing::matmul_with(behind, n, size, c, dtype)
                                   : testing::attention(attention);
   }
   const char* kind() const { return what == What::pair ? "pair" : what == What::matmul ? "matmul" : "attention"; }
@@ -92,6 +93,12 @@ std::vector<Kernel> all_kernels() {
  {Kernel::What::matmul, 8192, 8192, 8192, 1, 1, "f16"}, {Kernel::What::matmul, 1024, 1024, 1024, 1, 1, "f32"}, {Kernel::What::matmul, 4096, 4096, 4096, 1, 1, "f32"},
  {Kernel::What::matmul, 8192, 6144, 4096, 1, 1, "bf16"}, {Kernel::What::matmul, 8192, 28672, 4096, 1, 1, "bf16"}, {Kernel::What::matmul, 8192, 4096, 14336, 1, 1, "bf16"},
   };
+  for (const bool small : {true, false})
+    for (const char* behind : {"bias", "relu", "residual", "gate"}) {
+      Kernel k{Kernel::What::matmul, 8192, 6144, 4096, 1, 1, "bf16", small};
+      if (small) k.n = 256, k.size = 192, k.c = 256;
+      k.behind = behind, list.push_back(k);
+    }
   for (Kernel& k : attentions()) list.push_back(std::move(k));
   return list;
 }
@@ -196,9 +203,10 @@ void dump(cuda::Device& device, const std::vector<Kernel>& list, const std::vect
       maps += fmt::format("{}{{\"argument\": {}, \"dtype\": \"{}\", \"dims\": [{}], \"box\": [{}], \"strides\": [{}]}}", maps.empty() ? "" : ", ", map.argument, name_of(map.dtype),
                           fmt::join(map.dims, ", "), fmt::join(map.box, ", "), fmt::join(map.strides, ", "));
     json += fmt::format("{}{{\"name\": \"{}\", \"entry\": \"{}\", \"kind\": \"{}\", \"n\": {}, \"size\": {}, \"c\": {}, \"f\": {}, \"stride\": {}, \"dtype\": \"{}\", \"blocks\": {}, "
-                        "\"threads\": {}, \"scratch\": {}, \"predicted\": {}, \"l2_bytes\": {}, \"compulsory\": {}, \"multiply_adds\": {}, \"maps\": [{}], \"inputs\": {}, {}}}",
+                        "\"threads\": {}, \"scratch\": {}, \"predicted\": {}, \"l2_bytes\": {}, \"compulsory\": {}, \"multiply_adds\": {}, \"maps\": [{}], \"inputs\": {}, \"behind\": \"{}\", \"schedule\": \"{}\", {}}}",
                         json.empty() ? "[" : ",\n ", k.c.name, k.source->name, list[i].kind(), list[i].n, list[i].size, list[i].c, list[i].f, list[i].stride,
-                        list[i].dtype, k.source->blocks, k.source->threads, k.source->scratch, k.c.predicted, moved.loaded + moved.stored, moved.compulsory, multiply_adds(k.c), maps, inputs_of(k), facts_of(list[i].attention));
+                        list[i].dtype, k.source->blocks, k.source->threads, k.source->scratch, k.c.predicted, moved.loaded + moved.stored, moved.compulsory, multiply_adds(k.c), maps, inputs_of(k),
+                        list[i].behind, facts(k), facts_of(list[i].attention));
   }
   std::ofstream(folder + "/manifest.json") << json << "]\n";
   std::printf("%s: %zu kernels for %s\n", folder.c_str(), made.size(), device.arch().c_str());
@@ -214,8 +222,8 @@ int main(int argc, char** argv) {
     const Machine h200 = machine_named("h200");
     std::vector<Kernel> list;
     for (const Kernel& k : measured)
-      // Long attention is judged beside its peers: the CPU takes too long for it.
-      if (k.name().find(filter) != std::string::npos && (k.small || !(mode == "small" || (mode == "check" && k.what == Kernel::What::attention)))) list.push_back(k);
+      // Long attention is judged beside its peers: the CPU takes too long for it. Small kernels have no peers.
+      if (k.name().find(filter) != std::string::npos && (k.small ? mode != "dump" : !(mode == "small" || (mode == "check" && k.what == Kernel::What::attention)))) list.push_back(k);
     if (mode == "sources") {
       for (const Kernel& k : list) {
         const Made made = make(testing::gpu_case(k.name(), k.text(), h200), h200.arch);

@@ -1,18 +1,25 @@
 """Our kernels (bench_gpu dump DIR) and the vendor's libraries in one process, taking turns, their results compared first.
 
-Microseconds a call: medians over replays of a graph of 40 calls over several sets of buffers. The peer of a pair is the better of two
+Microseconds a call: medians over replays of a graph of calls over several sets of buffers. The peer of a pair is the better of two
 ways to say it in torch: convolutions and ReLU6 as they are, or cuDNN's convolution with bias and activation in one call; of a matmul,
-torch.mm without TF32. Prints a Markdown table, ratios first.
+torch.mm without TF32. Prints a Markdown table, ratios first, every row as it comes.
 
-    python3 bench/gpu/peers.py DIR
+The rows are measured by a process that this one watches: a kernel that has no row after LIMIT seconds (40) is left out with the process
+that waits for it, and another one goes on with the next.
+
+    python3 bench/gpu/peers.py DIR [LIMIT]
 """
 import ctypes
 import datetime
 import json
 import math
+import os
+import queue
+import re
 import statistics
 import subprocess
 import sys
+import threading
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +29,8 @@ torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cuda.matmul.allow_tf32 = False
 TYPES = {"f16": torch.half, "bf16": torch.bfloat16, "f32": torch.float}
-CALLS, ROUNDS = 40, 9
+CALLS, ROUNDS = 40, 7     # at most; long kernels are called as often as fills a replay of SECONDS
+SECONDS = 0.02
 
 driver = ctypes.CDLL("libcuda.so.1")
 
@@ -66,24 +74,30 @@ class Kernel:
         check(driver.cuLaunchKernel(self.function, f["blocks"], 1, 1, f["threads"], 1, 1, f["scratch"], stream, arguments, None), "launch")
 
 
-def captured(call, sets):
-    for s in sets[:2]:
-        call(*s)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(CALLS):
-            call(*sets[i % len(sets)])
-    return graph
-
-
-def replay_us(graph):
+def milliseconds(call):
     a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     a.record()
-    graph.replay()
+    call()
     b.record()
     torch.cuda.synchronize()
-    return a.elapsed_time(b) / CALLS * 1e3
+    return a.elapsed_time(b)
+
+
+def captured(call, sets):
+    """A graph and how many calls it holds."""
+    call(*sets[0])
+    once = milliseconds(lambda: call(*sets[-1]))
+    calls = max(3, min(CALLS, int(SECONDS * 1e3 / max(once, 1e-3))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(calls):
+            call(*sets[i % len(sets)])
+    return graph, calls
+
+
+def replay_us(captured):
+    graph, calls = captured
+    return milliseconds(graph.replay) / calls * 1e3
 
 
 def relu6_pair(x, v, a, w, b, stride):
@@ -119,13 +133,34 @@ def pair_case(f, copies):
     return ours, theirs, calls, reference, ours[0][-1]
 
 
+def gate_peer():
+    """The product as it is, what stands behind it in one kernel of torch.compile."""
+    behind = torch.compile(lambda c, g: F.silu(c) * g)
+    return lambda a, b, g: behind(torch.mm(a, b), g)
+
+
 def matmul_case(f, copies):
-    t = TYPES[f["dtype"]]
+    t, behind = TYPES[f["dtype"]], f["behind"]
     m, n, k = f["n"], f["size"], f["c"]
-    sets = [(torch.randn(m, k, device="cuda", dtype=t), torch.randn(k, n, device="cuda", dtype=t)) for _ in range(copies)]
-    ours = [(*s, torch.full((m, n), math.nan, device="cuda", dtype=t)) for s in sets]
-    # A part of the rows judges a product that is too long for doubles.
-    return ours, sets, {"cuBLAS": torch.mm}, lambda a, b: a[:256].double() @ b.double(), ours[0][-1][:256]
+    more = {"bias": (n,), "relu": (n,), "residual": (m, n), "gate": (m, n)}.get(behind)
+    random = lambda *dims: torch.randn(*dims, device="cuda", dtype=t)
+    sets = [(random(m, k), random(k, n) / k**0.5, *([random(*more)] if more else [])) for _ in range(copies)]
+    named = lambda s: {"A": s[0], "B": s[1], **{name: s[2] for name in "bRG" if more}, "D": torch.full((m, n), math.nan, device="cuda", dtype=t)}
+    sources = [named(s) for s in sets]
+    calls = {
+        "": {"cuBLAS": torch.mm},
+        "bias": {"addmm": lambda a, b, c: torch.addmm(c, a, b)},
+        "relu": {"addmm and activation": lambda a, b, c: torch._addmm_activation(c, a, b)},
+        "residual": {"addmm": lambda a, b, c: torch.addmm(c, a, b)},
+        "gate": {"cuBLAS, then compiled": gate_peer()},
+    }[behind]
+
+    def some(a, b, c=None):  # a part of the rows judges a product that is too long for doubles
+        y = a[:256].double() @ b.double()
+        c = c if c is None else c.double() if c.dim() == 1 else c[:256].double()
+        return {"": lambda: y, "bias": lambda: y + c, "relu": lambda: (y + c).relu(), "residual": lambda: y + c, "gate": lambda: F.silu(y) * c}[behind]()
+
+    return [tuple(s[name] for name in f["inputs"]) for s in sources], sets, calls, some, sources[0]["D"][:256]
 
 
 def seen_by(f, q, x):
@@ -231,26 +266,76 @@ def measure(folder, facts):
     return {name: statistics.median(t) for name, t in times.items()}, error
 
 
-def main():
+def row(facts, times, error):
+    ours = times.pop("ours")
+    peer = min(times, key=times.get)
+    all_of_them = ", ".join(f"{name} {us:.1f}" for name, us in sorted(times.items(), key=lambda t: t[1]))
+    print(f"| {facts['name']} | {times[peer] / ours:.2f} | {ours:.1f} | {all_of_them} | {facts['predicted'] * 1e6:.1f} | {facts['l2_bytes'] / 1e6:.1f} | "
+          f"{facts['compulsory'] / 1e6:.1f} | {2e-6 * facts['multiply_adds'] / ours:.1f} | {facts['compulsory'] / 1e3 / ours:.0f} | {error:.0e} | {facts['schedule']} |")
+
+
+def measure_from(folder, manifest, first):
+    """The process that measures: a line that begins with '|' or '!' for each kernel."""
     torch.zeros(1, device="cuda")
-    folder = sys.argv[1]
-    versions = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
-    print(f"{datetime.date.today()}, {torch.cuda.get_device_name()}, driver {versions}, CUDA {torch.version.cuda}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
-          f"TF32 off, clocks as found.\n")
-    print("| kernel | peer over ours | ours, us | peer, us | which | predicted, us | L2 MB by the model | least MB | TFLOP/s | error |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    ratios = []
-    for facts in json.load(open(f"{folder}/manifest.json")):
-        times, error = measure(folder, facts)
-        ours = times.pop("ours")
-        if not times:
-            continue
-        peer = min(times, key=times.get)
-        ratios.append(times[peer] / ours)
-        print(f"| {facts['name']} | {times[peer] / ours:.2f} | {ours:.1f} | {times[peer]:.1f} | {peer} | {facts['predicted'] * 1e6:.1f} | {facts['l2_bytes'] / 1e6:.1f} | "
-              f"{facts['compulsory'] / 1e6:.1f} | {2e-6 * facts['multiply_adds'] / ours:.1f} | {error:.0e} |", flush=True)
+    for facts in manifest[first:]:
+        try:
+            times, error = measure(folder, facts)
+            row(facts, times, error)
+        except Exception as e:
+            print(f"! {facts['name']}: {' '.join(str(e).split())[:200]}")
+        sys.stdout.flush()
+        torch.cuda.synchronize()           # raises where a kernel has broken the context: another process goes on
         torch.cuda.empty_cache()
-    print(f"\nGeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}")
+
+
+def rows_of(folder, manifest, limit):
+    """Its lines, one for each kernel, with another process behind one that hangs or dies."""
+    done = 0
+    while done < len(manifest):
+        worker = subprocess.Popen([sys.executable, __file__, folder, str(limit), str(done)], stdout=subprocess.PIPE, text=True)
+        lines = queue.Queue()
+
+        def read(pipe=worker.stdout, lines=lines):
+            for line in pipe:
+                if line[0] in "|!":
+                    lines.put(line.rstrip())
+            lines.put(None)
+
+        threading.Thread(target=read, daemon=True).start()
+        first, said = done, True
+        while said and done < len(manifest):
+            try:
+                said = lines.get(timeout=limit + (30 if done == first else 0))   # it must find torch and the card first
+                ended = said is None and done > first                            # behind a row that it could still print
+            except queue.Empty:
+                said, ended = None, False
+            if not ended:
+                yield said or f"! {manifest[done]['name']}: nothing after {limit} s"
+                done += 1
+        worker.kill()
+        worker.wait()
+
+
+def main():
+    folder, limit = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 40.0
+    manifest = json.load(open(f"{folder}/manifest.json"))
+    if len(sys.argv) > 3:
+        return measure_from(folder, manifest, int(sys.argv[3]))
+    versions = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    print(f"{datetime.date.today()}, {versions}, CUDA {torch.version.cuda}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, TF32 off, clocks as found.\n")
+    print("| kernel | peer over ours | ours, us | peers, us | predicted, us | L2 MB by the model | least MB | TFLOP/s | GB/s | error | schedule |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    families = {}
+    for line in rows_of(folder, manifest, limit):
+        print(line, flush=True)
+        if line[0] == "|":
+            name, ratio = [cell.strip() for cell in line.split("|")[1:3]]
+            families.setdefault(re.sub(r"_h\d+_\d+|\d+x\d+x\d+", "", name), []).append(float(ratio))
+    print()
+    for name, ratios in families.items():
+        print(f"{name}: geometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}")
+    sys.stdout.flush()
+    os._exit(0)                            # readers of processes that hang need not end
 
 
 main()

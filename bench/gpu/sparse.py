@@ -61,7 +61,7 @@ def form(session):
     said = []
     for k in session.plan["kernels"]:
         steps = " ".join(f"{s['axis']}:{s['how']}:{s['size']}" for s in k.get("schedule", []))
-        gathered = " ".join(f"{g['tensor']} {g['along']} {'x'.join(map(str, g['micro_tile']))}" for g in k.get("gathered") or [])
+        gathered = " ".join(f"{g['tensor']} {'x'.join(map(str, g['micro_tile']))}" for g in k.get("through") or k.get("gathered") or [])
         said.append(f"{k['name']} [{gathered or 'nothing gathered'}] {steps}, {k.get('cost', {}).get('microseconds', 0):.0f} expected")
     return "; ".join(said)
 

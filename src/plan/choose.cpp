@@ -382,8 +382,14 @@ Choice choose_blocks(const Program& p, const Region& r, const Machine& m, const 
     return c;
   }
   if (list.empty()) list.push_back({}), list[0].schedule.threads = 256;
-  // Through slots where that is expected to save more than the margin.
-  if (auto gathered = gathered_choices(p, r, m, o, layouts); !apart && !gathered.empty() && (list[0].seconds <= 0 || gathered[0].seconds < list[0].seconds * (1 - o.margin)))
+  // Through slots where that is expected to save more than the margin; behind a length whatever it costs, since what stands there is not 0.
+  auto gathered = gathered_choices(p, r, m, o, layouts);
+  const bool lengths = !gathered.empty() && gathered[0].schedule.operands[0].lengths;
+  if (apart && lengths) {
+    c.rule = "rows end at a length";
+    return c;
+  }
+  if (!apart && !gathered.empty() && (lengths || list[0].seconds <= 0 || gathered[0].seconds < list[0].seconds * (1 - o.margin)))
     list[0] = std::move(gathered[0]);
   c.schedule = std::move(list[0].schedule);
   c.cost = cost(p, r, c.schedule, m);

@@ -4,11 +4,21 @@
 
 namespace tilewright {
 
+static TensorId named(const Program& p, const std::string& name) {
+  const auto at = std::find_if(p.tensors.begin(), p.tensors.end(), [&](const Tensor& t) { return t.name == name; });
+  return at == p.tensors.end() ? -1 : static_cast<TensorId>(at - p.tensors.begin());
+}
+
 Standing standing_of(const Program& p, const std::vector<StatementId>& statements) {
   Standing s{statements, {}};
   for (StatementId id : statements) {
     s.tensors.push_back(p.statement(id)->out);
     for_each_access(*p.statement(id), [&](const Access& a) { s.tensors.push_back(a.tensor); });
+  }
+  // What says where they are zero is read ahead of them.
+  for (std::size_t i = 0, own = s.tensors.size(); i < own; ++i) {
+    const auto& sparse = p.tensor(s.tensors[i]).sparse;
+    if (sparse && sparse->form != Sparse::zeros) s.tensors.push_back(named(p, sparse->of));
   }
   return s;
 }

@@ -86,6 +86,8 @@ Json kernel_json(const Plan& plan, std::size_t number, const cpu::Executable* ex
     json["gathered"].push_back({{"tensor", plan.program->tensor(g.view.tensor).name}, {"live", g.live}, {"along", name_of(e.along)}, {"micro_tile", {e.unit_m, e.unit_k}},
                                 {"micro_tiles", e.micro_tiles}, {"seconds", e.seconds}, {"dense_seconds", g.selection.dense.seconds}});
   }
+  for (const OperandAt& o : k.gathered.empty() ? k.schedule.operands : std::vector<OperandAt>{})
+    json["through"].push_back({{"tensor", plan.program->tensor(o.tensor).name}, {"source", plan.program->tensor(o.source).name}, {"micro_tile", o.unit}});
   json["groups"] = k.groups;
   if (k.groups > 1) json["together"] = price_json(k.together), json["apart"] = price_json(k.apart);
   json["not_chosen"] = alternatives_json(k.alternatives);

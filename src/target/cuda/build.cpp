@@ -108,6 +108,7 @@ struct Builder {
     } catch (const Error& e) {
       if (e.code != Code::internal) throw;
       out.why = e.message;
+      out.code.reset();
     }
     return out;
   }

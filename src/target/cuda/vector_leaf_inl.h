@@ -172,6 +172,7 @@ struct VectorLeaf : LeafShape {
   bool box_holds(const Points& points, TensorId t, const std::vector<Index>& at) const {
     const Buffer& b = buffer_of(t);
     for (std::size_t d = 0; d < at.size(); ++d) {
+      if (d < b.through.size() && b.through[d].with >= 0) continue;      // one with a dim before
       std::int64_t first = at[d].offset.constant() - b.box[d].low.offset, last = first;
       std::map<int, std::int64_t> terms;
       for (const auto& [v, c] : b.box[d].low.terms) terms[v] -= c;

@@ -182,6 +182,16 @@ inline std::string matmul(int m, int n, int k, const char* dtype) {
          "\nC[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n] : " + dtype + " = C[m n]\noutput D\n";
 }
 
+// The same with something behind it: a bias, a ReLU behind the bias, a residual, or a gate (SiLU times another matrix).
+inline std::string matmul_with(const std::string& behind, int m, int n, int k, const char* dtype) {
+  const std::string t = std::string(" : ") + dtype + "\n", head = "program matmul(m=" + std::to_string(m) + ", n=" + std::to_string(n) + ", k=" + std::to_string(k) + ")\ninput A[m k], B[k n]" + t;
+  const std::string product = "C[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n]" + t.substr(0, t.size() - 1) + " = ", end = "\noutput D\n";
+  if (behind == "bias") return head + "input b[n]" + t + product + "C[m n] + b[n]" + end;
+  if (behind == "relu") return head + "input b[n]" + t + product + "max(C[m n] + b[n], 0)" + end;
+  if (behind == "residual") return head + "input R[m n]" + t + product + "C[m n] + R[m n]" + end;
+  return head + "input G[m n]" + t + product + "C[m n] / (1 + exp(-C[m n])) * G[m n]" + end;
+}
+
 // Attention as the mathematics has it: heads of keys, queries' heads for each of them, queries, keys, dims of keys and of values.
 struct Attention {
   int heads = 1, queries_heads = 1, queries = 128, keys = 128, depth = 64, width = 64;

@@ -91,7 +91,7 @@ EMULATED nvrtcCompileProgram(Compilation* p, int, const char* const*) {
     }
     const std::string text = p->source.substr(cuda::primitives().size());
     std::smatch found;
-    static const std::regex entry("extern \"C\" __global__ void [^{]*?([A-Za-z_0-9]+)\\((const |[a-z0-9]+\\* )");
+    static const std::regex entry("extern \"C\" __global__ void [^{]*?([A-Za-z_0-9]+)\\((const |[a-z0-9_ ]+\\* ?)");
     if (!std::regex_search(text, found, entry)) throw std::runtime_error("no kernel in the source");
     {
       std::ofstream out(base + ".cpp");
