@@ -138,10 +138,14 @@ double CpuTime::lines_wasted(const Moved& x, const std::vector<AxisStep>& steps,
     lanes_.emplace();
     for (std::size_t i = 0; i < r.statements.size(); ++i) {
       if (!form(i).window) continue;
-      for (AxisId lane : form(i).window->lanes) {
-        lanes_->try_emplace(statement(i).out, i, lane);
-        for_each_access(statement(i), [&](const Access& a) { lanes_->try_emplace(a.tensor, i, lane); });
-      }
+      // Lanes that lie side by side in it; those of a batch may be anywhere.
+      const auto enter = [&](TensorId t, const std::vector<Index>& at) {
+        const DimOrder& order = layouts[static_cast<std::size_t>(t)];
+        for (AxisId lane : form(i).window->lanes)
+          if (!order.empty() && mentions_axis(at[static_cast<std::size_t>(order.back())], lane)) lanes_->try_emplace(t, i, lane);
+      };
+      enter(statement(i).out, statement(i).at);
+      for_each_access(statement(i), [&](const Access& a) { enter(a.tensor, a.at); });
     }
   }
   const auto found = lanes_->find(x.tensor);
