@@ -35,6 +35,7 @@ struct GatheredChooser : BlockShape {
     std::vector<RegionAxis> single;              // cut to single points
     double blocks = 1, turns = 1;                // that are expected; of each of them
     double index = 0;                            // seconds to find what lives
+    bool along = false;                          // slots are those of a stream of products
   };
 
   void place(Schedule& s, bool swizzled) const {
@@ -91,7 +92,7 @@ struct GatheredChooser : BlockShape {
     const double fit = static_cast<double>(std::max<std::int64_t>(1, std::min({m.core.block_scratch / std::max<std::int64_t>(scratch, 1), std::int64_t{1536} / s.threads, std::int64_t{4}})));
     const double together = m.core.count * fit, waves = std::ceil(t.blocks / together);
     const double fed = bytes * m.core.count / bytes_per_second(m, near);
-    constexpr double turn = 6e-8;                // threads meet, and ask for copies
+    const double turn = leaf.tensor && !leaf.group ? 2.2e-7 : 6e-8;   // threads meet, and ask for copies
     const double met = t.turns * turn;
     const double ends = 3 * m.latency.copy + 2e-9 * static_cast<double>(t.rows * t.columns) / 64;
     const double body = waves * (met + std::max(one, fed) * std::min(fit, std::ceil(t.blocks / m.core.count)) + ends);
@@ -105,7 +106,7 @@ struct GatheredChooser : BlockShape {
       std::vector<std::pair<LeafAt, bool>> leaves;            // and whether its operands are swizzled
       if (type == p.tensor(c.b->tensor).dtype && warp_unit(m, type) && t.chunk % 16 == 0) {
         if (const auto leaf = tensor_leaf(at, t.rows, t.columns, t.chunk, static_cast<std::int64_t>(std::ceil(t.turns)), threads / 32); leaf && leaf->warps_k == 1) leaves.emplace_back(*leaf, false);
-        if (t.chunk == 64 && t.rows == threads / 2 && t.columns % 64 == 0 && t.columns <= 256 && group_unit(m, type) && contiguous(*c.a, true))
+        if ((t.chunk == 64 || (t.along && t.chunk == 32)) && t.rows == threads / 2 && t.columns % 64 == 0 && t.columns <= 256 && group_unit(m, type) && whole_pieces(t))
           leaves.emplace_back(LeafAt{r.statements[at], true, true, {}, threads / 32, 1, 16, static_cast<int>(t.columns)}, true);
       } else {
         for (const Limits& most : {Limits{8, 4, 2}, Limits{8, 4, 1}, Limits{4, 4, 1}, Limits{4, 2, 1}}) leaves.emplace_back(vector_leaf(s, at, most), false);
@@ -139,6 +140,11 @@ struct GatheredChooser : BlockShape {
   bool contiguous(const Access& a, bool reduced) const {
     const auto inner = plain_axis(a.at[static_cast<std::size_t>(layouts[static_cast<std::size_t>(a.tensor)].back())]);
     return inner && (std::count(product.reduced.begin(), product.reduced.end(), *inner) > 0) == reduced;
+  }
+
+  // Whether 16 bytes of an operand have one slot: rows of products where rows are listed; rows or columns where products are.
+  bool whole_pieces(const Tiles& t) const {
+    return t.along ? contiguous(*c.a, false) && contiguous(*c.b, false) && !c.m.empty() && of(c.m.back()) == t.row : contiguous(*c.a, true);
   }
 
   // ---- what is tiled
@@ -183,6 +189,7 @@ struct GatheredChooser : BlockShape {
     }
     if (packed == SIZE_MAX) return;
     view.packed = {packed};
+    t.along = true;
     t.index = detecting(view);
     const std::int64_t wide = view.unit[packed];
     if (extent(t.products) % wide) return;

@@ -1,5 +1,7 @@
 #include "plan/in_parts.h"
 
+#include <algorithm>
+
 #include "law/parts.h"
 #include "plan/block_price.h"
 
@@ -23,14 +25,34 @@ std::int64_t parts_for(std::int64_t extent, std::int64_t tiles, std::int64_t cor
   return 1;
 }
 
-std::optional<Program> one_more(const Program& p, const Machine& m) {
-  const auto layouts = choose_layouts(p, true);
+// Rows that have a state of their own: a CPU's threads share those.
+std::int64_t rows_of(const Program& p, const Cascade& c) {
+  std::int64_t rows = 1;
+  for (StatementId id : c.statements) {
+    const Statement& s = *p.statement(id);
+    if (s.reducer != Reducer::max && s.reducer != Reducer::min) continue;
+    std::int64_t n = 1;
+    for (AxisId a = 0; a < static_cast<AxisId>(s.axes.size()); ++a)
+      if (std::find(s.reduced.begin(), s.reduced.end(), a) == s.reduced.end()) n = checked_mul(n, s.axes[static_cast<std::size_t>(a)].constant());
+    rows = std::max(rows, n);
+  }
+  return rows;
+}
+
+std::optional<Program> one_more(const Program& p, const Machine& m, int threads) {
+  const auto layouts = choose_layouts(p, m.target == Target::cuda);
   for (const Cascade& c : cascades(p)) {
     const Size& extent = c.region.axes[static_cast<std::size_t>(c.axis)];
     if (!c.running || !extent.is_constant()) continue;
-    const auto choices = fragment_choices(p, c.region, m, layouts);
-    if (choices.empty()) continue;
-    const std::int64_t tiles = tiles_of(c.region, choices[0].schedule), parts = 2 * tiles > m.core.count ? 1 : parts_for(extent.constant(), tiles, m.core.count);
+    std::int64_t tiles = 0, cores = threads;
+    if (m.target == Target::cuda) {
+      const auto choices = fragment_choices(p, c.region, m, layouts);
+      if (choices.empty()) continue;
+      tiles = tiles_of(c.region, choices[0].schedule), cores = m.core.count;
+    } else {
+      tiles = rows_of(p, c);
+    }
+    const std::int64_t parts = 2 * tiles > cores ? 1 : parts_for(extent.constant(), tiles, cores);
     if (parts < 2) continue;
     if (auto parted = stream_in_parts(p, c, parts)) return std::move(*parted);
   }
@@ -39,10 +61,9 @@ std::optional<Program> one_more(const Program& p, const Machine& m) {
 
 }  // namespace
 
-std::optional<Program> in_parts(const Program& p, const Machine& m) {
-  if (m.target != Target::cuda) return std::nullopt;
+std::optional<Program> in_parts(const Program& p, const Machine& m, int threads) {
   std::optional<Program> all;
-  while (auto more = one_more(all ? *all : p, m)) all = std::move(more);
+  while (auto more = one_more(all ? *all : p, m, threads)) all = std::move(more);
   return all;
 }
 

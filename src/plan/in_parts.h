@@ -1,10 +1,10 @@
-// Streams with too few rows to keep a GPU's cores busy, in parts: one query's keys are shared out instead of its rows.
+// Streams with too few rows to keep a GPU's cores or a CPU's threads busy, in parts: one query's keys are shared out instead of its rows.
 #pragma once
 #include "plan/plan.h"
 
 namespace tilewright {
 
 // None where no stream of the program gains.
-std::optional<Program> in_parts(const Program&, const Machine&);
+std::optional<Program> in_parts(const Program&, const Machine&, int threads);
 
 }  // namespace tilewright

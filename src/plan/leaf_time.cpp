@@ -135,12 +135,20 @@ double CpuTime::points_of_sum(std::size_t i) const {
 double CpuTime::lines_wasted(const Moved& x, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
   for (std::size_t i = 0; i < r.statements.size(); ++i) {
     if (!form(i).window) continue;
+    // Lanes that lie side by side in it; those of a batch may be anywhere.
+    const DimOrder& order = layouts[static_cast<std::size_t>(x.tensor)];
+    const Index* inner = nullptr;
     bool mine = statement(i).out == x.tensor;
-    for_each_access(statement(i), [&](const Access& a) { mine |= a.tensor == x.tensor; });
+    if (mine && !order.empty()) inner = &statement(i).at[static_cast<std::size_t>(order.back())];
+    for_each_access(statement(i), [&](const Access& a) {
+      if (a.tensor != x.tensor) return;
+      mine = true;
+      if (!order.empty()) inner = &a.at[static_cast<std::size_t>(order.back())];
+    });
     if (!mine) continue;
     double run = short_run;
     for (AxisId lane : form(i).window->lanes)
-      if (const std::int64_t e = extent_in_tile(i, lane, steps, size); e < statement(i).axes[static_cast<std::size_t>(lane)].constant())
+      if (const std::int64_t e = extent_in_tile(i, lane, steps, size); inner && mentions_axis(*inner, lane) && e < statement(i).axes[static_cast<std::size_t>(lane)].constant())
         run = std::min(run, static_cast<double>(e) * static_cast<double>(bytes_of(p.tensor(x.tensor).dtype)));
     return short_run / run;
   }

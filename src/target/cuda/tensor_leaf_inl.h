@@ -50,7 +50,7 @@ struct TensorLeaf : VectorLeaf {
       else t.taps.push_back(x);
     }
     // Its rows may lie side by side instead: then its fragments are turned as they are read.
-    if (t.k < 0 && !leaf.at->group && t.taps.size() == 1 && t.m.size() == 1 && t.rows % 8 == 0 && stride_along(points, leaf.first, *t.a, t.m[0]) == 1 && stride_along(points, leaf.first, *t.a, t.taps[0]) % 8 == 0)
+    if (t.k < 0 && t.taps.size() == 1 && t.m.size() == 1 && t.rows % 8 == 0 && stride_along(points, leaf.first, *t.a, t.m[0]) == 1 && stride_along(points, leaf.first, *t.a, t.taps[0]) % 8 == 0)
       t.k = t.taps[0], t.taps.clear(), t.turned = true;
     if (t.k < 0) return Refused{p.tensor(t.a->tensor).name + " is contiguous along neither a reduced axis nor its rows"};
     if (full(points, t.k) % (leaf.at->group ? 16 : 8)) return Refused{fmt::format("{} products are no multiple of 8", full(points, t.k))};
@@ -86,7 +86,7 @@ struct TensorLeaf : VectorLeaf {
       }
       return true;
     };
-    if (!flat(*t.a, t.m) || (t.k_last && !flat(*t.b, t.n))) return "rows do not follow one another in scratch";
+    if ((!t.turned && !flat(*t.a, t.m)) || (t.k_last && !flat(*t.b, t.n))) return "rows do not follow one another in scratch";
     if (!t.k_last && leaf.at->warps_n > 1 && leaf.at->columns % 64) return "columns of a group do not fill panels";
     return {};
   }
@@ -199,17 +199,17 @@ struct TensorLeaf : VectorLeaf {
     const LeafAt& at = *leaf.at;
     const bool bf16 = p.tensor(t.a->tensor).dtype == DType::bf16;
     const std::int64_t products = full(points, t.k);
-    group_primitives = group_instruction(out.name, at.columns, bf16, !t.k_last);
+    group_primitives = group_instruction(out.name, at.columns, bf16, !t.k_last, false, t.turned);
     line("{");
     ++depth;
     line(fmt::format("const int group_m = threadIdx.x / 128 % {0}, group_n = threadIdx.x / 128 / {0};", at.warps_m / 4));
-    line(fmt::format("const unsigned long long rows = operand(shared_address({}) + group_m * {}, 16, 1024);", where.at(t.a->tensor).pointer, 64 * 128));
+    line(fmt::format("const unsigned long long rows = operand(shared_address({}) + group_m * {}, 16, 1024);", where.at(t.a->tensor).pointer, (t.turned ? products : 64) * 128));
     line(fmt::format("const unsigned long long columns = operand(shared_address({}) + group_n * {}, {}, 1024);", where.at(t.b->tensor).pointer,
                      t.k_last ? at.columns * 128 : at.columns / 64 * products * 128, t.k_last ? 16 : products * 128));
     line("group_begin();");
     line("#pragma unroll");
     line(fmt::format("for (int k = 0; k < {}; k += 16)", products));
-    line(fmt::format("  group_multiply_{}(acc_{}, rows + {}, columns + {});", out.name, tensor(statement(leaf.first).out), panel_step(products, t.rows),
+    line(fmt::format("  group_multiply_{}(acc_{}, rows + {}, columns + {});", out.name, tensor(statement(leaf.first).out), t.turned ? "k * 8" : panel_step(products, t.rows),
                      t.k_last ? panel_step(products, t.columns) : "k * 8"));
     line("group_commit();");
     line(fmt::format("group_wait<{}>();", buffer_of(t.a->tensor).at->kept));
@@ -219,8 +219,8 @@ struct TensorLeaf : VectorLeaf {
   static std::string panel_step(std::int64_t products, std::int64_t rows) {
     return products > 64 ? fmt::format("(k / 64 * {} + k % 64 / 8)", rows * 8) : "k / 8";
   }
-  // `registers`: a's fragments are held there, four a thread. Without `add` what was in d is overwritten.
-  static std::string group_instruction(const std::string& name, int columns, bool bf16, bool transposed, bool registers = false) {
+  // `turned`: a's rows lie side by side. `registers`: a's fragments are held there, four a thread. Without `add` what was in d is overwritten.
+  static std::string group_instruction(const std::string& name, int columns, bool bf16, bool transposed, bool registers = false, bool turned = false) {
     std::string list, operands;
     const int n = columns / 2, inputs = registers ? 4 : 1;
     for (int i = 0; i < n; ++i) list += fmt::format("{}%{}", i ? ", " : "", i), operands += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
@@ -229,7 +229,7 @@ struct TensorLeaf : VectorLeaf {
                        "TW_DEVICE void group_multiply_{1}(float* d, {2}, unsigned long long b, int add = 1) {{\n"
                        "  asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, %{3}, 0; wgmma.mma_async.sync.aligned.m64n{0}k16.f32.{4}.{4} {{{5}}}, {6}, %{7}, p, 1, 1{8}, {9}; }}\"\n"
                        "    : {10} : {11}, \"l\"(b), \"r\"(add));\n}}\n",
-                       columns, name, registers ? "const unsigned* a" : "unsigned long long a", n + inputs + 1, bf16 ? "bf16" : "f16", list, a, n + inputs, registers ? "" : ", 0",
+                       columns, name, registers ? "const unsigned* a" : "unsigned long long a", n + inputs + 1, bf16 ? "bf16" : "f16", list, a, n + inputs, registers ? "" : turned ? ", 1" : ", 0",
                        transposed ? 1 : 0, operands, registers ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)");
   }
 

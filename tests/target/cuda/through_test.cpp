@@ -91,6 +91,7 @@ TEST(EmulatedThrough, WhatIsPlanned) {
   struct Product { std::string text, source; };
   const std::vector<Product> products = {
       {"program p(m=128, k=160, n=128)\ninput A[k m] : f16 sparse(zeros, tile 1, 64)\ninput B[k n] : f16\nC[m n] : f16 = sum[k] A[k m] * B[k n]\noutput C\n", "A"},
+      {"program p(m=192, k=2304, n=512)\ninput A[k m] : f16 sparse(zeros, tile 1, 64)\ninput B[k n] : f16\nC[m n] : f16 = sum[k] A[k m] * B[k n]\noutput C\n", "A"},
       {"program p(m=96, k=160, n=128)\ninput A[k m] : bf16 sparse(zeros, tile 1, 32)\ninput B[k n] : bf16\nC[m n] : bf16 = sum[k] A[k m] * B[k n]\noutput C\n", "A"},
       {"program p(m=64, k=96, n=128)\ninput A[m k] : f32 sparse(zeros, tile 32, 1)\ninput B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n", "A"},
       {"program p(m=64, k=256, n=128)\ninput A[m k] : f32 sparse(zeros, tile 32, 64)\ninput B[k n] : f32\nC[m n] = sum[k] A[m k] * B[k n]\noutput C\n", "A"},
@@ -100,7 +101,6 @@ TEST(EmulatedThrough, WhatIsPlanned) {
   Random random{std::mt19937_64(4)};
   Kernels kernels;
   std::vector<Made> list;
-  std::set<std::string> forms;
   for (const Product& product : products) {
     testing::ThroughCase c = testing::through_case(product.text, {});
     std::vector<DimOrder> layouts;
@@ -111,7 +111,7 @@ TEST(EmulatedThrough, WhatIsPlanned) {
     std::set<std::string> seen;
     for (const BlockChoice& choice : choices) {
       const LeafAt& l = choice.schedule.leaves.at(0);
-      const std::string form = fmt::format("{} {} {} {}", l.tensor, l.group, l.warps_n, choice.schedule.values[0].stages);
+      const std::string form = fmt::format("{} {} {} {} {}", l.tensor, l.group, l.warps_n, choice.schedule.values[0].stages, l.group ? l.columns : 0);
       if (seen.size() >= 4 || !seen.insert(form).second) continue;
       testing::ThroughCase own = c;
       own.schedule = choice.schedule;

@@ -26,7 +26,7 @@ TW_INLINE V power_of_two(VI n) { // -127 < n < 128
 constexpr float ln2_high = 0x1.62e8p-1f, ln2_low = -0x1.e8082ep-16f; // 14 bits: n * ln2_high is exact
 
 // 2^n y for whole n <= -126, and y in (1/2, 2): bits shifted, to nearest even. A product that is subnormal or becomes 0 would cost
-// a core 150 cycles each time, and weights of a softmax that are as good as none are many.
+// a core 150 cycles each time, and of weights that are normalised many are as good as none.
 HWY_NOINLINE inline V shifted_down(V y, V n) {
   const DI d;
   const VI bits = hn::BitCast(d, y), one = hn::Set(d, 1), most = hn::Set(d, 26); // beyond all is lost

@@ -33,7 +33,7 @@ void tw_box(unsigned to, const void* map, int dims, const int* at, unsigned barr
 // c[16 x 8] += a[16 x k] * b[k x 8] in 16-bit elements: registers of a are rows 0-7 and 8-15 of products 0-7, then of 8-15.
 struct tw_product { float* c[4]; unsigned a[4], b[2]; int k; bool brain; };
 // d[64 x n] (+)= a[64 x 16] * b[16 x n] of four warps: b in scratch, a there or in registers.
-struct tw_group_product { float** d; int n; bool brain, registers, transposed; unsigned a[4]; unsigned long long a_at, b_at; int add; };
+struct tw_group_product { float** d; int n; bool brain, registers, transposed, turned; unsigned a[4]; unsigned long long a_at, b_at; int add; };
 extern "C" {
 void tw_multiply(void* const* lane, unsigned mask);
 void tw_group_multiply(void* const* lane, unsigned mask);

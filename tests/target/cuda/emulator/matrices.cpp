@@ -81,7 +81,7 @@ void multiply(const GroupProduct& p) {
   const Operand from_a(first.a_at, first.brain), from_b(first.b_at, first.brain);
   for (unsigned k = 0; k < 16; ++k) {
     if (!first.registers)
-      for (unsigned row = 0; row < 64; ++row) a[row][k] = from_a.along_products(row, k);
+      for (unsigned row = 0; row < 64; ++row) a[row][k] = first.turned ? from_a.along_rows(row, k) : from_a.along_products(row, k);
     for (unsigned n = 0; n < static_cast<unsigned>(first.n); ++n) b[k][n] = first.transposed ? from_b.along_rows(n, k) : from_b.along_products(n, k);
   }
   if (first.registers)

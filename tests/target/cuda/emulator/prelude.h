@@ -165,12 +165,12 @@ TW_INLINE void ptx_wgmma_fence_sync_aligned() {}
 TW_INLINE void ptx_wgmma_commit_group_sync_aligned() { tw_together(128, 0xffffffffu, tw_group_commit, nullptr); }
 TW_INLINE void ptx_wgmma_wait_group_sync_aligned(int pending) { tw_together(128, 0xffffffffu, tw_group_wait, &pending); }
 template <int n> struct tw_floats { float* at[n]; };
-template <int n, bool brain, bool transposed> TW_INLINE void ptx_wgmma(tw_floats<n / 2> d, unsigned long long a, unsigned long long b, int add) {
-  tw_group_product mine{d.at, n, brain, false, transposed, {}, a, b, add};
+template <int n, bool brain, bool transposed, bool turned> TW_INLINE void ptx_wgmma(tw_floats<n / 2> d, unsigned long long a, unsigned long long b, int add) {
+  tw_group_product mine{d.at, n, brain, false, transposed, turned, {}, a, b, add};
   tw_together(128, 0xffffffffu, tw_group_multiply, &mine);
 }
-template <int n, bool brain, bool transposed> TW_INLINE void ptx_wgmma(tw_floats<n / 2> d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned long long b, int add) {
-  tw_group_product mine{d.at, n, brain, true, transposed, {a0, a1, a2, a3}, 0, b, add};
+template <int n, bool brain, bool transposed, bool turned> TW_INLINE void ptx_wgmma(tw_floats<n / 2> d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned long long b, int add) {
+  tw_group_product mine{d.at, n, brain, true, transposed, turned, {a0, a1, a2, a3}, 0, b, add};
   tw_together(128, 0xffffffffu, tw_group_multiply, &mine);
 }
 

@@ -81,13 +81,13 @@ std::string name_of(std::string instructions) {
 std::string call_of(const Assembly& a) {
   std::smatch found;
   const auto all = [&] { return joined(a.operands, 0, a.operands.size()); };
-  static const std::regex group("wgmma\\.mma_async\\.sync\\.aligned\\.m64n([0-9]+)k16\\.f32\\.(b?f16)\\..*p, 1, 1(, 0)?, ([01]);");
+  static const std::regex group("wgmma\\.mma_async\\.sync\\.aligned\\.m64n([0-9]+)k16\\.f32\\.(b?f16)\\..*p, 1, 1(, [01])?, ([01]);");
   static const std::regex box("cp\\.async\\.bulk\\.tensor\\.([0-9])d\\..*complete_tx::bytes(\\.multicast::cluster)? ");
   if (std::regex_search(a.instructions, found, group)) {
     const std::size_t results = std::stoul(found[1]) / 2;
     std::string d;
     for (std::size_t i = 0; i < results; ++i) d += (i ? ", &(" : "&(") + a.operands[i] + ")";
-    return fmt::format("ptx_wgmma<{}, {}, {}>(tw_floats<{}>{{{{{}}}}}, {})", found[1].str(), found[2] == "bf16", found[4] == "1", results, d, joined(a.operands, results, a.operands.size()));
+    return fmt::format("ptx_wgmma<{}, {}, {}, {}>(tw_floats<{}>{{{{{}}}}}, {})", found[1].str(), found[2] == "bf16", found[4] == "1", found[3] == ", 1", results, d, joined(a.operands, results, a.operands.size()));
   }
   if (std::regex_search(a.instructions, found, box)) return fmt::format("ptx_box<{}, {}>({})", found[1].str(), found[2].matched, all());
   static const std::regex group_wait("wgmma\\.wait_group\\.sync\\.aligned ([0-9]+);");      // its operands are what it makes
