@@ -60,7 +60,7 @@ struct Copies : SlotText {
     if (n.inner > s.threads) return n;
     n.at_once = n.outer == SIZE_MAX ? 1 : s.threads / n.inner;
     n.passes = ceil_div_i64(n.count, n.at_once);
-    if (n.passes > 24 || (b.at->swizzled && n.at_once % 4)) n.at_once = 0;
+    if (n.passes > 24 || (b.at->swizzled && rows_of_pass(b, n) % 4)) n.at_once = 0;
     return n;
   }
   std::vector<std::int64_t> strides_of(TensorId t) const {
@@ -180,8 +180,10 @@ struct Copies : SlotText {
     return true;
   }
   // Where a pass's piece goes: rows that are an odd multiple of four apart exchange their pieces by four.
+  // An outer element has a row of 128 bytes for each of the elements between it and the innermost dim.
+  std::int64_t rows_of_pass(const Buffer& b, const Rows& n) const { return n.outer == SIZE_MAX ? n.at_once : n.at_once * stride_to(b, n.outer) / swizzled_row(b); }
   std::string place_of_pass(const Buffer& b, const Rows& n, const std::string& name, std::int64_t step) const {
-    const std::string first = b.at->swizzled && n.at_once % 8 ? fmt::format("(to_{} ^ pass % 2 * {})", name, 64 / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype))) : "to_" + name;
+    const std::string first = b.at->swizzled && rows_of_pass(b, n) % 8 ? fmt::format("(to_{} ^ pass % 2 * {})", name, 64 / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype))) : "to_" + name;
     return fmt::format("{} + {} + pass * {}", where.at(b.tensor).pointer, first, step);
   }
   void load_rows(const Buffer& b) {
