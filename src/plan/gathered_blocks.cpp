@@ -108,7 +108,8 @@ struct GatheredChooser : BlockShape {
         if (const auto leaf = tensor_leaf(at, t.rows, t.columns, t.chunk, static_cast<std::int64_t>(std::ceil(t.turns)), threads / 32); leaf && leaf->warps_k == 1) leaves.emplace_back(*leaf, false);
         if ((t.chunk == 64 || (t.along && t.chunk == 32)) && t.rows == threads / 2 && t.columns % 64 == 0 && t.columns <= 256 && group_unit(m, type) && whole_pieces(t))
           leaves.emplace_back(LeafAt{r.statements[at], true, true, {}, threads / 32, 1, 16, static_cast<int>(t.columns)}, true);
-      } else {
+      }
+      if (leaves.empty()) {
         for (const Limits& most : {Limits{8, 4, 2}, Limits{8, 4, 1}, Limits{4, 4, 1}, Limits{4, 2, 1}}) leaves.emplace_back(vector_leaf(s, at, most), false);
       }
       for (const auto& [leaf, swizzled] : leaves) {
@@ -230,11 +231,11 @@ struct GatheredChooser : BlockShape {
     for (AxisId a : c.m)
       if (!std::count(packed.begin(), packed.end(), a) && std::count(t.single.begin(), t.single.end(), of(a)) == 0) return;
     t.index = detecting(view);
-    for (std::int64_t high : {32, 64, 128})
-      for (std::int64_t wide : {64, 128, 256})
-        for (std::int64_t chunk : {32, 64}) {
+    for (std::int64_t high : {2, 8, 32, 64, 128})
+      for (std::int64_t wide : {std::min<std::int64_t>(64, extent(t.column)), std::int64_t{128}, std::int64_t{256}})
+        for (std::int64_t chunk : {std::min<std::int64_t>(32, extent(t.products)), std::int64_t{64}}) {
           t.view = view, t.rows = high, t.columns = wide, t.chunk = chunk;
-          if (high > extent(t.row) || wide > extent(t.column) || chunk > extent(t.products)) continue;
+          if (high >= extent(t.row) || (high < 32 && extent(t.row) > 32) || wide > extent(t.column) || chunk > extent(t.products)) continue;
           t.blocks = singles(t) * (live * all / static_cast<double>(high) + 0.5 * keys) * static_cast<double>(ceil_div_i64(extent(t.column), wide));
           t.turns = static_cast<double>(ceil_div_i64(extent(t.products), chunk));
           offer(t);
