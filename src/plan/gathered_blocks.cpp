@@ -63,8 +63,11 @@ struct GatheredChooser : BlockShape {
     s.threads = threads;
     for (RegionAxis a : t.single)
       if (extent(a) > 1) s.steps.push_back({AxisStep::How::tile, a, 1});
-    if (t.rows < extent(t.row)) s.steps.push_back({AxisStep::How::tile, t.row, t.rows});
-    if (t.columns < extent(t.column)) s.steps.push_back({AxisStep::How::tile, t.column, t.columns});
+    // Blocks that follow one another share columns where slots are of a stream: so few of them at once stay in the near half of a cache.
+    std::pair<RegionAxis, std::int64_t> tiles[] = {{t.row, t.rows}, {t.column, t.columns}};
+    if (t.along && t.view.tensor == c.a->tensor) std::swap(tiles[0], tiles[1]);
+    for (const auto& [axis, size] : tiles)
+      if (size < extent(axis)) s.steps.push_back({AxisStep::How::tile, axis, size});
     if (t.chunk < extent(t.products)) s.steps.push_back({AxisStep::How::stream, t.products, t.chunk});
     s.operands = {t.view};
     return s;
