@@ -22,13 +22,16 @@ ROUNDS, REPLAYS = 9, 20
 TYPES = {"f16": torch.half, "bf16": torch.bfloat16, "f32": torch.float}
 ROWS = "mobilenet_v2:f16:1,mobilenet_v2:f16:32,mobilenet_v2:f32:1"
 NAMES = {"mobilenet_v1": "timm:mobilenetv1_100", "mobilenet_v2": "torchvision:mobilenet_v2", "mobilenet_v3_large": "torchvision:mobilenet_v3_large",
-         "mobilenet_v4_conv_m": "timm:mobilenetv4_conv_medium", "mnasnet_b1": "torchvision:mnasnet1_0", "proxylessnas_gpu": "timm:proxylessnas_gpu",
+         "mobilenet_v4_conv_m": "timm:mobilenetv4_conv_medium", "mnasnet_b1": "torchvision:mnasnet1_0", "proxylessnas_gpu": "own:proxylessnas_gpu",
          "efficientnet_b0": "torchvision:efficientnet_b0", "xception": "timm:xception", "convnext_t": "torchvision:convnext_tiny", "vit_s": "timm:vit_small_patch16_224"}
 
 
 def network(name):
     torch.manual_seed(7)
     source, entry = NAMES.get(name, "timm:" + name).split(":")
+    if source == "own":
+        import proxyless
+        return getattr(proxyless, entry)().eval()
     if source == "torchvision":
         import torchvision
         return getattr(torchvision.models, entry)(weights=None).eval()

@@ -98,7 +98,7 @@ struct Meet { int pending = 0; };
 // loop that are first read by different statements are handed over apart: each has stages of its own.
 struct Pipe {
   enum class Kind { free, full, release } kind = Kind::free;
-  int ring = -1;                        // the step of its loop; -1: boxes that stay for the whole tile, a ring of one stage
+  int ring = -1;                        // the step of its loop; -1: boxes that stay for the whole tile
   int kept = 0;
   std::vector<BufferId> boxes = {};     // that are handed over
   int stages = 1;

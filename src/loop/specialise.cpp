@@ -113,11 +113,11 @@ struct Orderer {
     return {loop, std::move(body)};
   }
 
-  // Boxes in bulk that stay for the whole tile: the same, once a tile.
+  // Boxes in bulk that stay for the whole tile: the same, once a tile. With several stages those of the next tile are on their way.
   std::vector<BufferId> staying(const Block& nodes) const {
     std::vector<BufferId> list;
     for (const Node& n : nodes)
-      if (const Load* l = std::get_if<Load>(&n.op); l && shared(l->buffer) && place(l->buffer)->bulk && place(l->buffer)->stages == 1) list.push_back(l->buffer);
+      if (const Load* l = std::get_if<Load>(&n.op); l && shared(l->buffer) && place(l->buffer)->bulk) list.push_back(l->buffer);
     return list;
   }
 
@@ -130,17 +130,18 @@ struct Orderer {
   Block block(const Block& nodes) {
     Block out;
     const auto stay = staying(nodes);
+    const auto pipe = [&](Pipe::Kind kind) { return Node{Pipe{kind, -1, 0, stay, place(stay[0])->stages}, {}}; };
     std::size_t last_reader = 0;
     for (std::size_t i = 0; i < nodes.size(); ++i)
       if (reads_any(nodes[i], stay)) last_reader = i;
     if (!stay.empty()) {
-      out.push_back({Pipe{Pipe::Kind::free, -1, 0, stay}, {}});
+      out.push_back(pipe(Pipe::Kind::free));
       for (BufferId b : stay) out.push_back({Load{b}, {}});
-      out.push_back({Pipe{Pipe::Kind::full, -1, 0, stay}, {}});
+      out.push_back(pipe(Pipe::Kind::full));
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = nodes[i];
-      if (!stay.empty() && i == last_reader + 1) out.push_back({Pipe{Pipe::Kind::release, -1, 0, stay}, {}});
+      if (!stay.empty() && i == last_reader + 1) out.push_back(pipe(Pipe::Kind::release));
       if (const Load* l = std::get_if<Load>(&n.op); l && std::count(stay.begin(), stay.end(), l->buffer)) continue;
       if (const auto list = std::holds_alternative<For>(n.op) ? ring(n) : std::vector<BufferId>{}; !list.empty()) {
         if (!place(list[0])->bulk) before(out, {}, {list.begin(), list.end()});      // an earlier run of the loop may still read
@@ -176,7 +177,7 @@ struct Orderer {
       read.insert(reads.begin(), reads.end());
       out.insert(out.end(), nodes.begin() + static_cast<std::ptrdiff_t>(first), nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
-    if (!stay.empty() && last_reader + 1 >= nodes.size()) out.push_back({Pipe{Pipe::Kind::release, -1, 0, stay}, {}});
+    if (!stay.empty() && last_reader + 1 >= nodes.size()) out.push_back(pipe(Pipe::Kind::release));
     return out;
   }
 };

@@ -166,6 +166,17 @@ struct Folder {
     return true;
   }
 
+  // What the map makes, where another reads it: nothing is left to do there but that. As it is read, if its axes are not plain dims.
+  ScalarRef moved(const Statement& map, const Access& read, const ScalarRef& body, const ScalarRef& otherwise) {
+    std::vector<Index> with(map.axes.size(), constant_index(0));
+    std::vector<bool> found(map.axes.size(), false);
+    for (std::size_t d = 0; d < map.at.size(); ++d)
+      if (const auto axis = plain_axis(map.at[d])) with[static_cast<std::size_t>(*axis)] = read.at[d], found[static_cast<std::size_t>(*axis)] = true;
+    for (std::size_t a = 0; a < found.size(); ++a)
+      if (!found[a] && map.axes[a] != Size(1)) return otherwise;
+    return substitute(p, body, with);
+  }
+
   // A scale behind a map that adds what is known goes to where that map stands, if it folds into the weights from there:
   //   A = sum + b; Y = A * g + x      ->      A = sum + b * g; Y = A + x
   void fold_behind(StatementId sum_id, StatementId map_id, StatementId next_id) {
@@ -203,7 +214,7 @@ struct Folder {
       return;
     }
     body_of(map_id) = binary(Op::add, body_of(map_id), with_tensor(first->shift, shift.tensor, *shifted));
-    body_of(next_id) = second->shift ? binary(Op::add, rest, second->shift) : rest;
+    body_of(next_id) = second->shift ? binary(Op::add, rest, second->shift) : moved(map, *value, body_of(map_id), rest);
   }
 };
 

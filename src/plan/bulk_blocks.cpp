@@ -46,7 +46,7 @@ bool comes_in_boxes(const Program& p, const Region& r, const Schedule& s, const 
     const ValueAt* at = value_of(s, t.tensor);
     if (t.store || !at) continue;
     const bool turn = t.depth == static_cast<int>(s.steps.size());
-    if ((at->stages < 2) == turn || !engine_box(p, r, s, *at, t.box, full_box(r, s, t), layouts[static_cast<std::size_t>(t.tensor)])) return false;
+    if ((turn && at->stages < 2) || !engine_box(p, r, s, *at, t.box, full_box(r, s, t), layouts[static_cast<std::size_t>(t.tensor)])) return false;
     ++fit;
   }
   return fit > 0 && fit == s.values.size();

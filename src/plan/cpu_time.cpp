@@ -43,6 +43,14 @@ bool folds(const Statement& s) {
   return !reads && in_menu(s.body);
 }
 
+double weights_of(const Program& p, const Contraction& c) {
+  const Tensor& t = p.tensor(c.b->tensor);
+  if (t.kind != Kind::weight) return 0;
+  auto bytes = static_cast<double>(bytes_of(t.dtype));
+  for (const Size& d : t.dims) bytes *= static_cast<double>(d.constant());
+  return bytes;
+}
+
 RegionAxis streamed(const std::vector<AxisStep>& steps) {
   RegionAxis stream = -1;
   for (const AxisStep& step : steps)
@@ -57,6 +65,7 @@ const CpuTime::Form& CpuTime::form(std::size_t i) const {
     Form f;
     if (auto c = contraction(p, statement(n))) f.product = std::move(*c);
     if (auto w = window(p, statement(n))) f.window = std::move(*w);
+    if (f.product) f.split = split_product(p, statement(n), *f.product, o), f.weights = weights_of(p, *f.product);
     forms_.push_back(std::move(f));
   }
   return forms_[i];
@@ -242,14 +251,6 @@ double CpuTime::near_rate(const Cost& c) const {
   return std::max(beyond, 1 / (mine * 3 / rate(own, c) + (1 - mine) / beyond));
 }
 
-double CpuTime::weights(std::size_t i) const {
-  const auto& made = form(i).product;
-  if (!made || p.tensor(made->b->tensor).kind != Kind::weight) return 0;
-  auto bytes = static_cast<double>(bytes_of(p.tensor(made->b->tensor).dtype));
-  for (const Size& d : p.tensor(made->b->tensor).dims) bytes *= static_cast<double>(d.constant());
-  return bytes;
-}
-
 // Whether the weights of all of the kernel's products stay in a core's own cache from tile to tile.
 bool CpuTime::weights_stay() const {
   double bytes = 0;
@@ -280,15 +281,12 @@ double CpuTime::read_again(std::size_t i, const std::vector<AxisStep>& steps, co
 }
 
 double CpuTime::waiting(std::size_t i, const Cost& c, const std::vector<AxisStep>& steps,
-                        const std::vector<std::int64_t>& size) const {
+                        const std::vector<std::int64_t>& size, double work) const {
   double bytes = weight_bytes(i, c);
-  const auto unit = unit_for(m, UnitKind::fma, DType::f32);
-  if (bytes == 0 || !unit) return 0;
+  if (bytes == 0) return 0;
   const std::int64_t cores = std::max<std::int64_t>(1, std::min<std::int64_t>(o.threads, c.tiles));
   if (weights_stay()) bytes = std::min(bytes, weights(i) * static_cast<double>(cores));
   bytes = std::max(bytes, read_again(i, steps, size) * static_cast<double>(c.tiles));
-  const double work = 2 * static_cast<double>(c.done[i].multiply_adds) * std::max(m.core.count, 1) /
-                      operations_per_second(m, *unit, DType::f32) * share(i, c, steps, size);
   const std::int64_t passes = ceil_div_i64(std::max<std::int64_t>(tile_rows(i, steps, size), 1), o.leaf_rows);
   return std::max(0.0, bytes / rate(far_weights(c), c) - work / static_cast<double>(passes));
 }
@@ -333,14 +331,20 @@ double CpuTime::turns(std::size_t i, const std::vector<AxisStep>& steps, const s
   return n;
 }
 
+double CpuTime::operations(UnitKind kind) const {
+  double& known = kind == UnitKind::fma ? fma_ : alu_;
+  if (known == 0) {
+    const auto unit = unit_for(m, kind, DType::f32);
+    known = unit ? operations_per_second(m, *unit, DType::f32) / std::max(m.core.count, 1) : 1e9;
+  }
+  return known;
+}
+
 // A CPU runs a kernel's reductions one after the other: each is bound by its work or by what it reads, and what one
 // makes for the next is written to a core's own cache.
 double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size,
                         bool ideal) const {
-  const auto operations = [&](UnitKind kind) {
-    const auto unit = unit_for(m, kind, DType::f32);
-    return unit ? operations_per_second(m, *unit, DType::f32) / std::max(m.core.count, 1) : 1e9;
-  };
+  std::vector<double> multiplying(r.statements.size());
   const double bytes = near_rate(c);
   const LevelId own = level_of(m, LevelRole::scratch);
   const std::vector<std::size_t>& phase = flow().phase;
@@ -353,13 +357,12 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
     const double gather = gathered(i);
     product[phase[i]] = product[phase[i]] || form(i).product;
     // Along some stream a leaf may take what is interpreted without one: a bound holds for all of them.
+    if (c.done[i].multiply_adds > 0)
+      multiplying[i] = 2 * static_cast<double>(c.done[i].multiply_adds) / operations(UnitKind::fma) * (ideal ? best_share(i, c) : share(i, c, steps, size));
     if (factor[i] == by_interpreter && !ideal)
       work[phase[i]] += gather * interpreted_seconds(i, c.done[i].points, steps, size, ideal);
     else
-      work[phase[i]] +=
-          (ideal ? 1 : factor[i]) * gather *
-          (2 * static_cast<double>(c.done[i].multiply_adds) / operations(UnitKind::fma) * (ideal ? best_share(i, c) : share(i, c, steps, size)) +
-           static_cast<double>(c.done[i].operations) / operations(UnitKind::alu));
+      work[phase[i]] += (ideal ? 1 : factor[i]) * gather * (multiplying[i] + static_cast<double>(c.done[i].operations) / operations(UnitKind::alu));
     if (!ideal) work[phase[i]] += passes(i, c, steps, size) + (following ? 0 : packing(i, c));
     const TensorId t = statement(i).out;
     double terms = 1;                                    // of a sum: what is made are its results
@@ -376,14 +379,14 @@ double CpuTime::seconds(const Cost& c, const std::vector<AxisStep>& steps, const
     if (!later.empty()) between += made / bytes_per_second(m, own, Direction::up, 1);
   }
   for (const Moved& x : c.moved) moved[flow().place(x)] += static_cast<double>(x.bytes) / bytes * (ideal ? 1 : lines_wasted(x, steps, size));
-  for (std::size_t i = 0; i < phase.size() && !ideal && !following; ++i) {
+  for (std::size_t i = 0; i < phase.size() && !following; ++i) {
     moved[phase[i]] -= weight_bytes(i, c) / bytes;
-    between += waiting(i, c, steps, size);
+    if (!ideal) between += waiting(i, c, steps, size, multiplying[i]);
   }
   double body = spill_seconds(m, c.stored, ideal ? 1024 : o.threads, far(c)) + between;
   // A product waits for its rows, which come one by one; what other leaves read they read ahead.
   for (std::size_t n = 0; n < work.size(); ++n)
-    body += product[n] && !ideal && !following ? work[n] + moved[n] : std::max(work[n], moved[n]);
+    body += product[n] && !following ? work[n] + moved[n] : std::max(work[n], moved[n]);
   return body;
 }
 

@@ -39,6 +39,8 @@ private:
   struct Form {
     std::optional<Contraction> product;
     std::optional<Window> window;
+    SplitProduct split = {};
+    double weights = 0; // bytes of the product's
   };
   // Phases, and those that read what a statement makes for them.
   struct Flow {
@@ -78,7 +80,12 @@ private:
   struct Shape {
     double rows, columns, count;
   };
-  std::vector<Shape> shapes(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  struct Shapes { // full ones first
+    static constexpr int most_rows = 8;
+    Shape list[2 * most_rows] = {{1, 1, 1}};
+    int count = 1;
+  };
+  Shapes shapes(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   SplitProduct split(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   bool splits(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
   double share(const Shape&, SplitProduct) const;
@@ -90,21 +97,24 @@ private:
   double gathered(std::size_t) const;
   double packing(std::size_t i, const Cost&) const;
   std::int64_t tile_rows(std::size_t, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double operations(UnitKind) const;
   LevelId far(const Cost&) const;
   LevelId far_weights(const Cost&) const;
   double rate(LevelId, const Cost&) const;
   double near_rate(const Cost&) const;
-  double weights(std::size_t) const;
+  double weights(std::size_t i) const { return form(i).weights; }
   bool weights_stay() const;
   double weight_bytes(std::size_t, const Cost&) const;
   // That a product of weights takes longer than its work: while the first rows of a tile go through the weights, these come
   // from afar, no faster than those rows are computed.
-  double waiting(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
+  double waiting(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size, double work) const;
   double passes(std::size_t, const Cost&, const std::vector<AxisStep>&, const std::vector<std::int64_t>& size) const;
 
   mutable std::vector<Form> forms_ = {};
   mutable std::vector<Interpreted> interpreted_ = {};
   mutable std::optional<Flow> flow_ = {};
+  mutable std::optional<std::map<TensorId, std::pair<std::size_t, AxisId>>> lanes_ = {}; // a window's statement and lanes
+  mutable double fma_ = 0, alu_ = 0;                               // operations of a core
   mutable std::vector<double> gathered_ = {};
   mutable std::map<RegionAxis, std::vector<double>> factors_ = {}; // by what is streamed
   mutable std::map<RegionAxis, bool> follows_ = {};                // by what is streamed

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/ends.h"
 #include "plan/plan.h"
 
 namespace tilewright {
@@ -63,7 +64,16 @@ struct Folder {
     return all.size();
   }
 
+  // A copy that turns what a window has made into a result is no ending of the window.
+  bool turns(const Statement& map) const {
+    return map.body->op == Op::read && !map.at.empty() && p.is_result(map.out) && slides_along(p, map.out, map.at.size() - 1);
+  }
+
   bool join(StatementId map, int g, std::string* why) {
+    if (turns(at(map))) {
+      *why = fmt::format("{} lies along an axis in which {} slides", p.tensor(at(map).out).name, p.tensor(at(out.groups[static_cast<std::size_t>(g)].front()).out).name);
+      return false;
+    }
     std::vector<StatementId> group = out.groups[static_cast<std::size_t>(g)];
     if (!fits(at(map), group, why)) return false;
     group.push_back(map);

@@ -110,11 +110,12 @@ struct FragmentChooser {
       return c->a->tensor == t || c->b->tensor == t;
     });
   }
-  // Operands of contractions that come from outside, in boxes: those of a turn in rings.
-  bool place(Schedule& s, int stages) const {
+  // Operands of contractions that come from outside, in boxes: those of a turn in rings, those of a tile before the tile where there are two.
+  bool place(Schedule& s, int stages, int tiles) const {
     for (const Transfer& t : transfers(p, r, s)) {
       if (t.store || !is_operand(t.tensor)) continue;
       ValueAt v{t.tensor, LevelRole::scratch, layouts[static_cast<std::size_t>(t.tensor)], 0, true, 1, 0, true};
+      v.stages = tiles;
       if (t.depth == static_cast<int>(s.steps.size())) v.stages = stages;
       else if (t.depth + 1 != static_cast<int>(s.steps.size())) return false;
       s.values.push_back(std::move(v));
@@ -231,8 +232,9 @@ struct FragmentChooser {
     const auto lengths = turns_of(s);
     std::int64_t outer = 1, row = 0;
     for (std::size_t i = 0; i + 3 < s.steps.size(); ++i) outer *= ceil_div_i64(extent(s.steps[i].axis), s.steps[i].size);
-    for (const ValueAt& v : s.values)
-      if (v.stages > 1) row += static_cast<std::int64_t>(bytes_of(p.tensor(v.tensor).dtype)) * p.tensor(v.tensor).dims[static_cast<std::size_t>(v.order.back())].constant();
+    for (const Transfer& t : transfers(p, r, s))
+      if (!t.store && is_operand(t.tensor) && t.depth == static_cast<int>(s.steps.size()))
+        row += static_cast<std::int64_t>(bytes_of(p.tensor(t.tensor).dtype)) * p.tensor(t.tensor).dims[static_cast<std::size_t>(layouts[static_cast<std::size_t>(t.tensor)].back())].constant();
     const auto cache = find(m, LevelRole::cache);
     const std::int64_t kept = cache ? static_cast<std::int64_t>(m.levels[static_cast<std::size_t>(*cache)].usable) / 2 : 0, bytes = std::max<std::int64_t>(row, 1) * extent(stream);
     const bool uneven = std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) != lengths.end();
@@ -249,7 +251,9 @@ struct FragmentChooser {
   // The best of them, which the schedule gets; seconds.
   double choose_band(Schedule& s, std::int64_t tiles) const {
     // A turn's parts beside one another, as well as they were seen to go; a tile's ends: its rows come, the first turn stands alone, results leave.
-    constexpr double ends = 1.0e-6, power = 1.5;
+    constexpr double power = 1.5;
+    const bool ahead = std::all_of(s.values.begin(), s.values.end(), [](const ValueAt& v) { return v.stages > 1; });
+    const double ends = ahead ? 0.6e-6 : 1.0e-6;
     const auto [tensor, vector] = turn_of(s);
     const double alone = tensor + vector, turn = s.threads < 256 ? alone : std::pow(std::pow(tensor, power) + std::pow(vector, power), 1 / power);
     const std::int64_t cores = std::max<std::int64_t>(1, std::min<std::int64_t>(tiles, s.blocks > 0 ? s.blocks : m.core.count));
@@ -265,7 +269,7 @@ struct FragmentChooser {
     return best + m.launch.step;
   }
 
-  void try_one(int groups, std::int64_t chunk, int stages, int cluster, std::vector<BlockChoice>& found) const {
+  void try_one(int groups, std::int64_t chunk, int stages, int rows_ahead, int cluster, std::vector<BlockChoice>& found) const {
     Schedule s;
     s.threads = 128 * groups, s.fragments = true, s.resident = 1, s.overlapped = may_overlap();
     if (extent(stream) <= chunk || chunk % 16 || s.threads + 128 > m.core.block_threads) return;
@@ -278,12 +282,13 @@ struct FragmentChooser {
     if ((groups > 1 && extent(rows) < 64 * groups) || !legality(p, r, s, m).empty()) return;
     // Blocks of a cluster share boxes, so they must take the same turns.
     if (cluster > 1 && (!live_turns(p, r, s).every() || !in_clusters(r, s, cluster))) return;
-    if (!place(s, stages) || scratch_of_boxes(p, r, s) > m.core.block_scratch) return;
     std::int64_t tiles = 1;
     for (const AxisStep& step : s.steps)
       if (step.how == AxisStep::How::tile) tiles = checked_mul(tiles, ceil_div_i64(extent(step.axis), step.size));
     const std::int64_t cores = m.core.count / cluster * cluster;
     if (tiles > cores) s.blocks = cores;
+    if (rows_ahead > 1 && s.blocks == 0) return;
+    if (!place(s, stages, rows_ahead) || scratch_of_boxes(p, r, s) > m.core.block_scratch) return;
     const double t = choose_band(s, tiles);
     found.push_back({std::move(s), t});
   }
@@ -300,7 +305,8 @@ std::vector<BlockChoice> fragment_choices(const Program& p, const Region& r, con
   for (int groups : {3, 2, 1})
     for (std::int64_t chunk : {64, 80, 96, 112, 128, 144, 160, 176, 192, 256})
       for (int stages : {4, 3, 2})
-        for (int cluster : {1, 2}) c.try_one(groups, chunk, stages, cluster, found);
+        for (int rows_ahead : {2, 1})
+          for (int cluster : {1, 2}) c.try_one(groups, chunk, stages, rows_ahead, cluster, found);
   auto picoseconds = [](const BlockChoice& choice) { return std::llround(choice.seconds * 1e12); };
   std::stable_sort(found.begin(), found.end(), [&](const BlockChoice& a, const BlockChoice& b) { return picoseconds(a) < picoseconds(b); });
   return found;

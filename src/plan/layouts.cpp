@@ -32,6 +32,29 @@ AxisId along_innermost(const Program& p, const std::vector<DimOrder>& layouts, c
   return std::max(last, -1);
 }
 
+// Where a window slides along the dim that a map's result would have innermost: the dim of the window's longest axis that does not
+// slide; else that dim itself. readers: reductions, by the tensor that they read.
+int wanted_behind(const Program& p, const Statement& map, int d, const std::multimap<TensorId, StatementId>& readers) {
+  const auto [first, last] = readers.equal_range(map.out);
+  for (auto reader = first; d >= 0 && reader != last; ++reader) {
+    const Statement& s = *p.statement(reader->second);
+    bool several = false;                                  // axes in that dim, one of which might slide
+    for_each_access(s, [&](const Access& a) { several |= a.tensor == map.out && a.at[static_cast<std::size_t>(d)].terms.size() > 1; });
+    const auto w = several ? window(p, s) : Or<Window>(Refused{"it does not slide"});
+    if (!w || w->data->tensor != map.out) continue;
+    const auto role = roles(p, reader->second);
+    const auto slides = [&](AxisId x) { return role[static_cast<std::size_t>(x)].windowed; };
+    const auto parallel = parallel_axes(s);
+    if (std::none_of(parallel.begin(), parallel.end(), [&](AxisId x) { return slides(x) && mentions_axis(w->data->at[static_cast<std::size_t>(d)], x); })) continue;
+    std::int64_t longest = 0;
+    for (std::size_t e = 0; e < w->data->at.size(); ++e)
+      if (const auto x = plain_axis(w->data->at[e]); x && !slides(*x) && s.axes[static_cast<std::size_t>(*x)].constant() > longest)
+        longest = s.axes[static_cast<std::size_t>(*x)].constant(), d = static_cast<int>(e);
+    return d;
+  }
+  return d;
+}
+
 // What a statement wants innermost in its result: the columns of a contraction whose weights are known, the axis that a window
 // runs through, and otherwise what is innermost in the largest tensor that it reads; `digits`: also where an index has several axes. A spatial axis
 // in a window is never it.
@@ -121,10 +144,15 @@ std::vector<DimOrder> choose_layouts(const Program& p, bool weights) {
       fixed.insert(o->in.begin(), o->in.end());
       fixed.insert(o->out.begin(), o->out.end());
     }
+  std::multimap<TensorId, StatementId> readers;
+  for (std::size_t n = 0; n < p.nodes.size() && !weights; ++n)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n)); s && !s->reduced.empty())
+      for_each_access(*s, [&](const Access& a) { readers.emplace(a.tensor, static_cast<StatementId>(n)); });
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* s = p.statement(static_cast<StatementId>(n));
     if (!s || fixed.count(s->out) || p.tensor(s->out).kind != Kind::intermediate || !written.insert(s->out).second) continue;
-    const int d = wanted(p, layouts, static_cast<StatementId>(n), weights);
+    int d = wanted(p, layouts, static_cast<StatementId>(n), weights);
+    if (!weights && is_map(*s)) d = wanted_behind(p, *s, d, readers);
     if (d < 0) continue;
     DimOrder& order = layouts[static_cast<std::size_t>(s->out)];
     order.erase(std::find(order.begin(), order.end(), d));

@@ -19,15 +19,12 @@ constexpr double rows_at_once = 4;             // fewer do not fill the pipes
 constexpr double short_run = 256;              // bytes of a tensor's rows, of which the hardware brings all if it brings some
 constexpr std::int64_t panels_at_once = 512 * 1024; // bytes of packed weights that all rows of a tile go through
 
+// Of an axis: full tiles, and what is left.
 struct Tiles {
-  std::int64_t extent, count;
+  std::int64_t size, count, rest;
 };
-
-// Tiles of an axis: full ones, and what is left.
-std::vector<Tiles> tiles_of(std::int64_t extent, std::int64_t size) {
-  if (size <= 0 || size >= extent) return {{extent, 1}};
-  if (extent % size == 0) return {{size, extent / size}};
-  return {{size, extent / size}, {extent % size, 1}};
+Tiles tiles_of(std::int64_t extent, std::int64_t size) {
+  return size <= 0 || size >= extent ? Tiles{extent, 1, 0} : Tiles{size, extent / size, extent % size};
 }
 
 double whole(double x, double granule) { return static_cast<double>(ceil_div_i64(static_cast<std::int64_t>(x), static_cast<std::int64_t>(granule))) * granule; }
@@ -46,34 +43,37 @@ SplitProduct split_product(const Program& p, const Statement& s, const Contracti
   return made;
 }
 
-std::vector<CpuTime::Shape> CpuTime::shapes(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
+CpuTime::Shapes CpuTime::shapes(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
   const auto along = [&](AxisId x) {
-    const auto a = plain_axis(r.image[i][static_cast<std::size_t>(x)]);
     const std::int64_t e = statement(i).axes[static_cast<std::size_t>(x)].constant();
-    for (std::size_t s = 0; s < steps.size(); ++s)
-      if (a && steps[s].axis == *a) return tiles_of(e, size[s]);
-    return tiles_of(e, e);
+    return tiles_of(e, extent_in_tile(i, x, steps, size));
   };
   // The points of all row axes are the rows of a tile; of column axes the longest.
   const auto& c = *form(i).product;
-  std::vector<Tiles> rows{{1, 1}}, columns{{1, 1}};
+  Shapes all;
   for (AxisId x : c.m) {
-    std::vector<Tiles> more;
-    for (const Tiles& outer : rows)
-      for (const Tiles& inner : along(x)) more.push_back({outer.extent * inner.extent, outer.count * inner.count});
-    rows = std::move(more);
+    const Tiles tiles = along(x);
+    const bool ragged = tiles.rest > 0 && 2 * all.count <= Shapes::most_rows; // of many ragged axes the last are as if they were not
+    for (int n = 0; n < all.count; ++n) {
+      if (ragged) all.list[all.count + n] = {all.list[n].rows * static_cast<double>(tiles.rest), 0, all.list[n].count};
+      all.list[n].rows *= static_cast<double>(tiles.size), all.list[n].count *= static_cast<double>(tiles.count);
+    }
+    all.count *= ragged ? 2 : 1;
   }
+  Tiles columns{1, 1, 0};
   for (AxisId x : c.n)
-    if (auto tiles = along(x); tiles[0].extent > columns[0].extent) columns = std::move(tiles);
-  std::vector<Shape> all;
-  for (const Tiles& x : rows)
-    for (const Tiles& y : columns) all.push_back({static_cast<double>(x.extent), static_cast<double>(y.extent), static_cast<double>(x.count * y.count)});
+    if (const Tiles tiles = along(x); tiles.size > columns.size) columns = tiles;
+  for (int n = 0; n < all.count; ++n) {
+    if (columns.rest > 0) all.list[all.count + n] = {all.list[n].rows, static_cast<double>(columns.rest), all.list[n].count};
+    all.list[n].columns = static_cast<double>(columns.size), all.list[n].count *= static_cast<double>(columns.count);
+  }
+  all.count *= columns.rest > 0 ? 2 : 1;
   return all;
 }
 
 SplitProduct CpuTime::split(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
   const auto& c = form(i).product;
-  SplitProduct made = split_product(p, statement(i), *c, o);
+  SplitProduct made = form(i).split;
   made.products = 1;
   for (AxisId x : c->k) made.products *= static_cast<double>(extent_in_tile(i, x, steps, size));
   return made;
@@ -83,7 +83,7 @@ SplitProduct CpuTime::split(std::size_t i, const std::vector<AxisStep>& steps, c
 bool CpuTime::splits(std::size_t i, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
   if (!o.splits || !form(i).product) return false;
   SplitProduct made = split(i, steps, size);
-  const Shape first = shapes(i, steps, size)[0];
+  const Shape first = shapes(i, steps, size).list[0];
   made.rows = first.rows, made.columns = first.columns;
   return split_share(made) < 1;
 }
@@ -102,25 +102,26 @@ double CpuTime::share(std::size_t i, const Cost& c, const std::vector<AxisStep>&
   if (form(i).window && done.points > 0 && done.multiply_adds > 0)
     return done.share * (tap + end_of_window * points_of_sum(i));
   if (!form(i).product) return done.share;
-  const std::vector<Shape> tiles = shapes(i, steps, size);
+  const Shapes tiles = shapes(i, steps, size);
   // In a followed stream a product with one row is a sum of rows, each read once.
-  if (follows(steps) && tiles.size() == 1 && tiles[0].rows == 1) return 2 * done.share;
+  if (tiles.count == 1 && tiles.list[0].rows == 1 && follows(steps)) return 2 * done.share;
   const SplitProduct made = split(i, steps, size);
   double all = 0, taken = 0;
-  for (const Shape& tile : tiles) {
+  for (int n = 0; n < tiles.count; ++n) {
+    const Shape& tile = tiles.list[n];
     const double points = tile.rows * tile.columns * tile.count;
     all += points, taken += points * share(tile, made);
   }
   return all > 0 ? done.share * taken / all : done.share;
 }
 
-// What no tiles can beat.
+// What no tiles can beat: in one piece nothing is ragged but the ends of axes.
 double CpuTime::best_share(std::size_t i, const Cost& c) const {
   if (form(i).window && c.done[i].multiply_adds > 0) return c.done[i].share * (tap + end_of_window * points_of_sum(i));
   if (!form(i).product) return c.done[i].share;
   const SplitProduct made = split(i, {}, {});
-  const Shape tile = shapes(i, {}, {})[0];
-  return c.done[i].share * std::min(1.0, share(tile, made));
+  const Shape tile = shapes(i, {}, {}).list[0];
+  return c.done[i].share * share(tile, made);
 }
 
 // One over the points of a result's sum.
@@ -133,26 +134,26 @@ double CpuTime::points_of_sum(std::size_t i) const {
 // How many times its bytes a tensor brings along that a window reads or makes by single vectors of channels: those beside them come
 // along, and are gone before their tile wants them.
 double CpuTime::lines_wasted(const Moved& x, const std::vector<AxisStep>& steps, const std::vector<std::int64_t>& size) const {
-  for (std::size_t i = 0; i < r.statements.size(); ++i) {
-    if (!form(i).window) continue;
-    // Lanes that lie side by side in it; those of a batch may be anywhere.
-    const DimOrder& order = layouts[static_cast<std::size_t>(x.tensor)];
-    const Index* inner = nullptr;
-    bool mine = statement(i).out == x.tensor;
-    if (mine && !order.empty()) inner = &statement(i).at[static_cast<std::size_t>(order.back())];
-    for_each_access(statement(i), [&](const Access& a) {
-      if (a.tensor != x.tensor) return;
-      mine = true;
-      if (!order.empty()) inner = &a.at[static_cast<std::size_t>(order.back())];
-    });
-    if (!mine) continue;
-    double run = short_run;
-    for (AxisId lane : form(i).window->lanes)
-      if (const std::int64_t e = extent_in_tile(i, lane, steps, size); inner && mentions_axis(*inner, lane) && e < statement(i).axes[static_cast<std::size_t>(lane)].constant())
-        run = std::min(run, static_cast<double>(e) * static_cast<double>(bytes_of(p.tensor(x.tensor).dtype)));
-    return short_run / run;
+  if (!lanes_) {
+    lanes_.emplace();
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      if (!form(i).window) continue;
+      // Lanes that lie side by side in it; those of a batch may be anywhere.
+      const auto enter = [&](TensorId t, const std::vector<Index>& at) {
+        const DimOrder& order = layouts[static_cast<std::size_t>(t)];
+        for (AxisId lane : form(i).window->lanes)
+          if (!order.empty() && mentions_axis(at[static_cast<std::size_t>(order.back())], lane)) lanes_->try_emplace(t, i, lane);
+      };
+      enter(statement(i).out, statement(i).at);
+      for_each_access(statement(i), [&](const Access& a) { enter(a.tensor, a.at); });
+    }
   }
-  return 1;
+  const auto found = lanes_->find(x.tensor);
+  if (found == lanes_->end()) return 1;
+  const auto [i, lane] = found->second;
+  const std::int64_t e = extent_in_tile(i, lane, steps, size);
+  if (e >= statement(i).axes[static_cast<std::size_t>(lane)].constant()) return 1;
+  return std::max(1.0, short_run / (static_cast<double>(e) * static_cast<double>(bytes_of(p.tensor(x.tensor).dtype))));
 }
 
 // A contraction goes through its rows again for each cut of its columns, and for each part of its weights that a cache holds: some

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "normal/passes.h"
+#include "plan/ends.h"
 #include "plan/in_parts.h"
 #include "plan/join.h"
 #include "plan/merge.h"
@@ -178,6 +179,8 @@ std::int64_t price_of(const Joined& joined, const PlanOptions& options) {
 
 Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& given) {
   const PlanOptions options = with_weights(given, *program);
+  if (auto turned = machine.target == Target::cpu && options.objective == Objective::time ? turn_ends(*program) : std::nullopt)
+    program = std::make_shared<Program>(std::move(*turned));
   if (!options.fuse) return plan_groups(program, machine, options, fold_maps(*program));
   Merged merged = merge_siblings(*program, machine, options);
   Prices prices;

@@ -25,7 +25,7 @@ struct AxisStep {
 // Where a value lives while the kernel runs: brought into scratch by a copy, or made there. Without an entry an operand is read
 // where it lies, and a result lives wherever the target likes. `pad`: elements between rows, against bank conflicts; or `swizzled`:
 // rows of 128 bytes whose pieces of 16 bytes are exchanged by the row's number, a longer row in panels. `stages`: how many boxes of a
-// streamed operand are there at once, so that the next ones are on their way while one is read; each is read for `kept` iterations
+// streamed operand (of one that stays for a tile: of tiles) are there at once, so that the next ones are on their way while one is read; each is read for `kept` iterations
 // more than its own. `bulk`: the copy engine brings whole boxes, on behalf of four warps beside those that compute.
 struct ValueAt {
   TensorId tensor = -1;

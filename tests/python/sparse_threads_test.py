@@ -34,6 +34,9 @@ class Groups(unittest.TestCase):
     def test_uneven_and_empty_groups(self):
         self.moe(np.repeat(np.arange(6), [162, 0, 2577, 446, 0, 83]), 6)
 
+    def test_wide_layers(self):
+        self.moe(self.random.integers(0, 4, 500), 5, width=96, hidden=256)   # so that slices of weights are split for tiles of bf16
+
     def test_few_tokens_for_each(self):
         self.moe(np.arange(5), 64)
 
@@ -98,6 +101,19 @@ class Masks(unittest.TestCase):
         q, k, v = (np.stack([x, x]) for x in self.arrays(70, 90))
         mask = np.kron(self.random.random((5, 6)) < 0.4, np.ones((14, 15), bool))
         np.testing.assert_array_equal(tilewright.sparse_attention(q, k, v, mask), tilewright.sparse_attention(q, k, v, np.stack([mask, mask])))
+
+
+    def test_verticals_and_slashes(self):
+        n, block = 256, 64
+        q, k, v = self.arrays(n, n)
+        i, j = np.arange(n)[:, None], np.arange(n)[None, :]
+        for verticals, slashes in (((0, 5, 70, 130, 200), (0, 64, 150)), ((), (0,)), ((3,), ()), ((), (300,)), ((), ())):
+            mask = np.isin(j, verticals) | (np.zeros((n, n), bool))
+            for o in slashes:
+                first = i // block * block - o
+                mask |= (j >= first) & (j < first + block)
+            mask &= j <= i
+            np.testing.assert_allclose(tilewright.sparse_attention(q, k, v, mask), self.reference(q, k, v, mask), rtol=0, atol=1e-5)
 
 
 class Padding(unittest.TestCase):

@@ -250,6 +250,35 @@ TEST(Packing, Lengths) {
   }
 }
 
+// Keys that blocks of 64 rows need: a slash admits a band of a block's width, a vertical one column; causal within the diagonal block.
+std::vector<std::uint32_t> keys_of(std::int64_t n, const std::vector<std::int64_t>& verticals, const std::vector<std::int64_t>& slashes) {
+  Array mask = Array::make(DType::boolean, {n, n});
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t block = i / 64 * 64;
+    const auto admit = [&](std::int64_t key) {
+      if (key >= 0 && key < n && (key < block || (key < block + 64 && key <= i))) mask.data[i * n + key] = std::byte{1};
+    };
+    for (std::int64_t o : slashes)
+      for (std::int64_t key = block - o; key < block - o + 64; ++key) admit(key);
+    for (std::int64_t key : verticals) admit(key);
+  }
+  return pattern(mask, {64, 1}, {1}).count;
+}
+
+TEST(Packing, VerticalsAndSlashes) {
+  const Slots keys = keys_of(256, {0, 5, 70, 130, 200}, {0, 64, 150});
+  EXPECT_EQ(keys[3], 194u);
+  EXPECT_EQ(keys[2], 170u);
+  EXPECT_EQ(dense_tiles(Slots{keys[3]}, 64), 4);
+  const Slots long_ = keys_of(512, {0, 1, 7, 100, 300}, {0});
+  EXPECT_EQ(long_, (Slots{64, 67, 68, 68, 68, 69, 69, 69}));
+  EXPECT_EQ(dense_tiles(long_, 64), 15);
+  // No verticals; slashes that all lie beyond the first rows; nothing at all.
+  EXPECT_EQ(keys_of(192, {}, {0, 128}), (Slots{64, 64, 128}));
+  EXPECT_EQ(keys_of(192, {}, {128}), (Slots{0, 0, 64}));
+  EXPECT_EQ(keys_of(192, {}, {}), (Slots{0, 0, 0}));
+}
+
 TEST(Packing, BothOperands) {
   const Slots a[] = {{1, 3, 4, 9, 12}, {0, 2, 9}}, b[] = {{3, 4, 5, 12, 15}, {0, 9, 10}};
   EXPECT_EQ(intersection(a[0], b[0]), (Slots{3, 4, 12}));

@@ -219,6 +219,20 @@ struct Compiler {
       out.gathered->piece_bytes = packed_elements(leaf, full_tile[static_cast<std::size_t>(out.n)], std::max<std::int64_t>(64, cells.unit[static_cast<std::size_t>(d)])) * 4;
     out.gather_bytes = gathered_scratch(out, full_tile);
   }
+  // Slices of what is no weight are packed by those who read them, while they are in a cache; split where a key's rows make up for it.
+  void place_slices(Gathered& g) const {
+    const std::int64_t wide = full_tile[static_cast<std::size_t>(out.n)];
+    double all = 1;
+    for (const auto& merged : out.rows)
+      for (RegionAxis a : merged) all *= static_cast<double>(extent(a));
+    const SplitProduct each{std::min(static_cast<double>(out.row_limit), all / static_cast<double>(g.keys)), static_cast<double>(wide), static_cast<double>(out.k_extent),
+                            split_pairs(out.a_type, out.b_type), false};
+    g.slices_split = leaf.contract_split && in_runs() && split_share(each) < 1;
+    const std::int64_t panel_bytes = g.slices_split ? leaf.split_panel(out.k_extent, out.b_type) : out.k_extent * leaf.nr * static_cast<std::int64_t>(bytes_of(out.packed_type));
+    g.wild_at = ((wide + leaf.nr - 1) / leaf.nr * panel_bytes + 63) / 64 * 64;
+    g.slice_bytes = g.wild_at + 64;
+    g.packs = false;
+  }
   std::int64_t tiles_of_rows() const {
     std::int64_t n = 1;
     for (const auto& merged : out.rows)
@@ -342,8 +356,8 @@ Or<ContractLeaf> compile_contract(const k::Kernels& leaf, const Program& p, cons
     for (const StepOf& step : out.steps) within |= inner(step.buffer);
     comp.place_copies((out.n_extent + leaf.nr - 1) / leaf.nr * out.k_extent * leaf.nr);
     const bool constant = weights.kind == Kind::weight && !weights.data.empty();
-    const auto slices = pack_slices(leaf, out, constant ? weights.data.data() : nullptr);
-    if (constant) out.packed = slices;
+    if (constant) out.packed = pack_slices(leaf, out, weights.data.data());
+    else comp.place_slices(*out.gathered);
     out.gather_bytes = gathered_scratch(out, full_tile);
   } else comp.gather(*c, maps, aligned);
   out.b_in_place = nest.program && !out.split && !out.packed && !out.gathered && nest.buffers[static_cast<std::size_t>(out.b)].inner && out.b_type == DType::f32 &&

@@ -31,7 +31,7 @@ std::int64_t gathered_scratch(const ContractLeaf& l, const std::vector<std::int6
   if (!l.gathered) return 0;
   const std::int64_t sums =
       l.c_type != DType::f32 ? l.row_limit * full_tile[static_cast<std::size_t>(l.n)] * 4 + 64 : 0;
-  const std::int64_t panels = std::max(l.gathered->b_copy_bytes, l.gathered->piece_bytes);
+  const std::int64_t panels = std::max({l.gathered->b_copy_bytes, l.gathered->piece_bytes, l.gathered->slice_bytes});
   return (words(l) + 7) / 8 * 64 + (sums + 63) / 64 * 64 + panels + 128;
 }
 
@@ -335,6 +335,24 @@ struct Tile {
     leaf.contract(end);
   }
 
+  // The tile's columns of a slice, for the rows of one key.
+  void pack_slice(k::Contract& part, std::int64_t key) const {
+    auto* const wild = reinterpret_cast<std::uint32_t*>(copies + g.wild_at);
+    (g.slices_split ? leaf.pack_split : leaf.pack_b)(
+        {.n = call.n,
+         .k = l.k_extent,
+         .src = static_cast<const std::byte*>(call.b) + key * g.key_stride * element(l.b_type),
+         .src_type = l.b_type,
+         .b_k = l.k.empty() ? 0 : l.b_strides[l.k[0]],
+         .b_n = l.b_strides[l.n],
+         .tap_offset = l.b_taps.data(),
+         .dst = copies,
+         .dst_type = l.packed_type,
+         .wild = wild});
+    part.b = copies, part.b_panel = 0;
+    if (g.slices_split) part.b_wild = wild;
+  }
+
   // Runs of one key, each with its slice of B.
   void by_key() {
     const std::int64_t slice = g.copies / g.keys * ((l.n_extent + leaf.nr - 1) / leaf.nr) * l.k_extent * leaf.nr;
@@ -344,10 +362,11 @@ struct Tile {
       std::int64_t end = r + 1;
       while (end < rows.count && rows.key(end) == rows.key(r)) ++end;
       k::Contract part = w.call;
-      part.b = static_cast<const std::byte*>(call.b) + rows.key(r) * slice * element(l.packed_type);
+      if (g.slice_bytes > 0) pack_slice(part, rows.key(r));
+      else part.b = static_cast<const std::byte*>(call.b) + rows.key(r) * slice * element(l.packed_type);
       part.k = l.k_extent, part.taps = 1, part.tap_offset = nullptr;
       with_rows(part, g.within_tiles, r, end - r);
-      leaf.contract(part);
+      (g.slices_split ? leaf.contract_split : leaf.contract)(part);
       r = end;
     }
   }

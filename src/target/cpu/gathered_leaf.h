@@ -74,6 +74,9 @@ struct Gathered {
   SelectionCosts costs;
 
   std::int64_t keys = 0, key_stride = 0; // slices of B, and elements between them
+  std::int64_t slice_bytes = 0;          // of a tile's columns of one, packed by each run of a key for itself; 0: packed ahead
+  std::int64_t wild_at = 0;              // in these bytes
+  bool slices_split = false;             // into sums of bf16
   bool within_tiles = false; // rows are sorted tile by tile, since others of the kernel read the tile's result
   LaneProgram::Fault wrong_key{LaneProgram::Cause::bounds, ""};
 

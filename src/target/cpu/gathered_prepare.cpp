@@ -452,7 +452,7 @@ void before_tiles(const BeforeTiles& s, int step, int worker, int workers) {
     break;
   default:
     if (buckets) {
-      if (!s.l.packed) pack_used_slices(s, worker, workers);
+      if (!s.l.packed && g.slice_bytes == 0) pack_used_slices(s, worker, workers);
       break;
     }
     if (worker == 0)

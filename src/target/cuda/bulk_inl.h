@@ -80,7 +80,7 @@ struct Bulk : Copies {
     return static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) * box_elements(p, r, s, *b.at, b.box, b.extent);
   }
 
-  // ---- handing stages over: barriers full[stage] and free[stage] of each ring; what stays for a tile is a ring of one stage
+  // ---- handing stages over: barriers full[stage] and free[stage] of each ring; what stays for a tile is a ring over tiles
 
   std::string pipe_name(const Pipe& at) const {
     const std::string ring = at.ring < 0 ? "tile" : c_name(r.names[static_cast<std::size_t>(s.steps[static_cast<std::size_t>(at.ring)].axis)]);

@@ -222,7 +222,7 @@ std::string ScalarSource::node(const ScalarRef& s) {
       break;
     }
     default: {
-      if (approximate && s->dtype == DType::f32) {
+      if (approximate && compute_type(s->dtype) == DType::f32) {
         if (std::string fast = fast_form(*s); !fast.empty()) {
           name = temporary(type_of(s->dtype), fast);
           break;
@@ -291,10 +291,13 @@ std::string ScalarSource::value(const ScalarRef& body, StatementId id) {
   const auto& image = points_.region.image[static_cast<std::size_t>(points_.region.position(id))];
   const ScalarRef over_points = substitute(p_, body, image);
   alive_.push_back(over_points);
-  const bool left_out = p_.statement(id)->guard != nullptr;
+  const bool left_out = p_.statement(id)->guard != nullptr, given = approximate;
+  const DType made = p_.tensor(p_.statement(id)->out).dtype;
+  approximate = given || made == DType::f16 || made == DType::bf16;
   unsure_ += left_out;
   std::string name = node(over_points);
   unsure_ -= left_out;
+  approximate = given;
   return name;
 }
 

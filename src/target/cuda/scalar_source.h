@@ -38,7 +38,7 @@ class ScalarSource {
   std::string address(TensorId, const std::vector<Index>&);         // of indices over the points' axes
   std::string index(const Index&);
   bool conditional(const Access&);                                  // whether an element outside of the tensor may be asked for
-  bool approximate = false;                                         // for 16-bit results: exponentials by the special unit (their relative error is 1e-7 of the largest term in the exponent), products for quotients
+  bool approximate = false;                                         // as it always is for what has 16 bits: exponentials by the special unit (their relative error is 1e-7 of the largest term in the exponent), products for quotients
   // Of the axes, where they are sums of what all of a thread's points share and what is a constant of each: then integers of them become
   // floats once a thread.
   struct Place { std::string base, offset; };

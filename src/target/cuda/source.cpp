@@ -146,6 +146,7 @@ struct NestText : FragmentLeaf {
       held = around;
       first_turn = false;
     }
+    if (role == Role::copies) line("#pragma unroll 1");      // they have few registers
     line(fmt::format("for (int {} = {}{}; {}; {} += {}) {{", lo, first, overlaps ? fmt::format(" + {}", f.size) : "", more, lo, f.size));
     ++depth;
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, end_of(f)));

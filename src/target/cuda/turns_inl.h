@@ -77,6 +77,17 @@ struct TurnConditions : Bulk {
     line(fmt::format("  return {};", holds(f.turns.condition(), false)));
     line("};");
     line(fmt::format("int first_{0} = 0, last_{0} = {1};  // turns in which some point counts", name, (f.extent - 1) / f.size * f.size));
+    // Each question waits for nothing but the one before: of many turns several are asked at once.
+    if (const std::int64_t together = 8 * f.size; f.extent >= 2 * together) {
+      line(fmt::format("const auto some_{} = [&](int {}) {{", name, lo));
+      line("  bool some = false;");
+      line("  #pragma unroll");
+      line(fmt::format("  for (int i = 0; i < 8; ++i) some |= live_{}({} + i * {});", name, lo, f.size));
+      line("  return some;");
+      line("};");
+      line(fmt::format("while (first_{0} + {1} <= last_{0} && !some_{0}(first_{0})) first_{0} += {1};", name, together));
+      line(fmt::format("while (first_{0} + {1} <= last_{0} && !some_{0}(last_{0} - {2})) last_{0} -= {1};", name, together, together - f.size));
+    }
     line(fmt::format("while (first_{0} < last_{0} && !live_{0}(first_{0})) first_{0} += {1};", name, f.size));
     line(fmt::format("while (first_{0} < last_{0} && !live_{0}(last_{0})) last_{0} -= {1};", name, f.size));
   }

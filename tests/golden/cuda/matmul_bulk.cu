@@ -41,6 +41,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(256, 1) m
       unsigned block = blockIdx.x;
       const int m_0 = int(block % 4) * 64, m_1 = min(m_0 + 64, 200);
       block /= 4;
+      #pragma unroll 1
       for (int k_0 = 0; k_0 < 264; k_0 += 64) {
         const int k_1 = min(k_0 + 64, 264);
         barrier_wait(free_k + 8 * stage_k, phase_k ^ 1);

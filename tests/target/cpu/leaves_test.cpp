@@ -133,7 +133,7 @@ void check(std::uint64_t seed, Seen* seen) {
   const auto normal = std::make_shared<Program>(normalise(p));
   Plan plan = make_plan(normal, machine_named("generic-avx2"), o);
   if (r() % 3 == 0)
-    for (PlannedKernel& k : plan.kernels) k.schedule = testing::random_schedule(*normal, *k.region, r, o.threads);
+    for (PlannedKernel& k : plan.kernels) k.schedule = testing::random_schedule(*plan.program, *k.region, r, o.threads);
   for (const auto& kernel : cpu::compile(plan).kernels)
     for (const std::string& l : kernel.leaves) count(l, seen);
   const Values want = evaluate(p, given, {}, Evaluation::typed), got = testing::execute(plan, given);
@@ -145,7 +145,7 @@ void check(std::uint64_t seed, Seen* seen) {
     for (std::int64_t i = 0; i < w.count(); ++i)
       if (!(std::abs(value(g, i) - value(w, i)) <= slack)) {
         std::string nests;
-        for (const PlannedKernel& k : plan.kernels) nests += print(*normal, *k.region, k.schedule, expand(*normal, *k.region, k.schedule, k.name));
+        for (const PlannedKernel& k : plan.kernels) nests += print(*plan.program, *k.region, k.schedule, expand(*plan.program, *k.region, k.schedule, k.name));
         FAIL() << "seed " << seed << " isa " << o.isa << ": " << p.tensor(t).name << "[" << i << "] is " << value(g, i) << ", the evaluator says "
                << value(w, i) << "\n" << c.text << nests;
       }

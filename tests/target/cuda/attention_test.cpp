@@ -21,6 +21,7 @@ struct Kind {
   const char* name;
   Attention a;
   bool short_list = true;                // compiled where no long run is asked for
+  std::int64_t cores = 132;              // few: blocks take many tiles in turn, and roles go on from tile to tile
 };
 
 const std::vector<Kind> kinds = {
@@ -41,10 +42,16 @@ const std::vector<Kind> kinds = {
     {"d96", {.queries = 192, .keys = 200, .depth = 96, .width = 96}},
     {"d80", {.queries = 128, .keys = 256, .depth = 80, .width = 80, .causal = true}, false},
     {"few_rows", {.heads = 2, .queries_heads = 4, .queries = 1, .keys = 512, .depth = 128, .width = 128}},
+    {"turns", {.heads = 3, .queries = 512, .keys = 256}, true, 2},
+    {"causal_turns", {.heads = 3, .queries = 700, .keys = 700, .depth = 128, .width = 128, .causal = true}, false, 2},
     {"d32", {.queries = 128, .keys = 256, .depth = 32, .width = 32}, false},
 };
 
-GpuCase case_of(const Kind& k) { return testing::gpu_case(k.name, testing::attention(k.a), machine_named("h200")); }
+GpuCase case_of(const Kind& k) {
+  Machine machine = machine_named("h200");
+  machine.core.count = k.cores;
+  return testing::gpu_case(k.name, testing::attention(k.a), machine);
+}
 
 Plan plan_of(const GpuCase& c) {
   PlannedKernel k;
@@ -75,6 +82,17 @@ TEST(CudaAttention, IsOneKernelOfRowsInRegisters) {
     const Values given = testing::sample(c), want = evaluate(written, for_written(written, c, given), {}, Evaluation::fp64), got = testing::execute(plan_of(c), given);
     EXPECT_LT(testing::difference(want.at(written.outputs[0]), got.at(c.program->outputs[0])), 6e-3);
   }
+}
+
+// Of tiles in turn the next one's rows are on their way while one is computed.
+TEST(CudaAttention, RowsOfTheNextTileComeAhead) {
+  const auto all = std::find_if(kinds.begin(), kinds.end(), [](const Kind& k) { return k.cores < 132; });
+  const GpuCase c = case_of(*all);
+  EXPECT_EQ(c.schedule.blocks, all->cores);
+  for (const ValueAt& v : c.schedule.values) EXPECT_GT(v.stages, 1) << c.program->tensor(v.tensor).name;
+  const auto source = cuda::source_of(*c.program, c.region, c.schedule, specialise(*c.program, c.nest), c.layouts);
+  ASSERT_TRUE(source) << source.reason();
+  EXPECT_NE(source->text.find("if (++stage_tile == 2) stage_tile = 0, phase_tile ^= 1;"), std::string::npos) << source->text;
 }
 
 // The scale stands in the exponent: no map of all scores is left, and what bounds exponents may lag.
