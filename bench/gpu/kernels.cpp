@@ -1,4 +1,5 @@
 // Kernels on a GPU: right against the CPU target that runs the same nest, and timed. Prints one line a kernel.
+// FILTER: a part of its name, or several with commas between them.
 //   bench_gpu check|small|time [FILTER]     small: the kernels that a sanitizer can go through
 //   bench_gpu once [FILTER]                 each kernel once, for a profiler
 //   bench_gpu explore N [FILTER]            N schedules of each kernel: what was predicted and what was measured
@@ -178,6 +179,7 @@ void explore(cuda::Device& device, const Kernel& kernel, const Machine& machine,
   }
   std::printf("== %s: %zu schedules priced\n", kernel.name().c_str(), choices.size());
   std::optional<Placed> at;
+  std::vector<double> seconds;           // of those that have a source, the planned one first
   for (const Made& k : make_all(cases, device.arch())) {
     if (!k.source) {
       std::printf("refused: %s\n", k.why.c_str());
@@ -185,9 +187,24 @@ void explore(cuda::Device& device, const Kernel& kernel, const Machine& machine,
     }
     if (!at) at = place(device, k, 8);
     at->function = device.load(k.code, k.source->name, k.source->scratch);
-    std::printf("%.2f %.2f %s\n", seconds_of(device, k, *at) * 1e6, k.c.predicted * 1e6, facts(k).c_str());
+    seconds.push_back(seconds_of(device, k, *at));
+    std::printf("%.2f %.2f %s\n", seconds.back() * 1e6, k.c.predicted * 1e6, facts(k).c_str());
+    std::fflush(stdout);
+  }
+  if (!seconds.empty()) {
+    const double best = *std::min_element(seconds.begin(), seconds.end());
+    std::printf("%s: of %zu timed schedules the first planned takes %.2f us, the best %.2f: %.1f %% more\n", kernel.name().c_str(), seconds.size(), seconds[0] * 1e6, best * 1e6, (seconds[0] / best - 1) * 100);
   }
   device.release_memory();
+}
+
+bool has_one_of(const std::string& name, const std::string& filter) {
+  for (std::size_t at = 0;;) {
+    const std::size_t end = std::min(filter.find(',', at), filter.size());
+    if (name.find(filter.substr(at, end - at)) != std::string::npos) return true;
+    if (end == filter.size()) return false;
+    at = end + 1;
+  }
 }
 
 // The arguments by name, in order.
@@ -235,7 +252,7 @@ int main(int argc, char** argv) {
     std::vector<Kernel> list;
     for (const Kernel& k : measured)
       // Long attention is judged beside its peers: the CPU takes too long for it. Small kernels have no peers.
-      if (k.name().find(filter) != std::string::npos && (k.small ? mode != "dump" : !(mode == "small" || (mode == "check" && k.what == Kernel::What::attention)))) list.push_back(k);
+      if (has_one_of(k.name(), filter) && (k.small ? mode != "dump" : !(mode == "small" || (mode == "check" && k.what == Kernel::What::attention)))) list.push_back(k);
     if (mode == "sources") {
       for (const Kernel& k : list) {
         const Made made = make(testing::gpu_case(k.name(), k.text(), h200), h200.arch);

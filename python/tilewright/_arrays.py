@@ -46,6 +46,13 @@ _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
+def on_gpu(array: Any) -> bool:
+    """Whether an array says that it is on a GPU."""
+    if hasattr(array, "__dlpack_device__"):
+        return int(array.__dlpack_device__()[0]) == _DL_CUDA
+    return hasattr(array, "__cuda_array_interface__")
+
+
 def _from_dlpack(array: Any, name: str, stream: Optional[int]) -> Tuple[Tensor, Any]:
     kind_of_device, number = getattr(array, "__dlpack_device__", lambda: (_DL_CPU, 0))()
     on_gpu = int(kind_of_device) == _DL_CUDA

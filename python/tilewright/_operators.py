@@ -12,7 +12,8 @@
     c = product(a, b); da, db = product.backward(dc)
 
 Each is a program of a few statements (``tilewright.compile``), planned once for its shapes and kept. Zeros are skipped, not
-multiplied: 0 * inf is 0 here.
+multiplied: 0 * inf is 0 here. Arrays that are on a GPU (torch, CuPy) are read there, and the result is written there: into `out`,
+or into a new tensor where the first array can make one (torch). `detect` and SparseMatmul are for arrays of the CPU.
 """
 
 import threading
@@ -45,13 +46,39 @@ def _session(text: str, options: Tuple) -> Session:
 
 def _run(text: str, feeds, threads, out, shape, otherwise=0):
     """shape: of the result, which is `otherwise` where an operand has no elements at all."""
+    options = (("threads", threads),) if threads else ()
+    there = [array for array in feeds.values() if isinstance(array, _OnGpu)]
+    if there:
+        options = (("device", f"cuda:{there[0].gpu}"),)
+        if out is None and not hasattr(there[0].array, "new_empty"):
+            _refuse("out", "is not given", "an array on the GPU is wanted for the result")
+        out = there[0].array.new_empty(shape) if out is None else out
     if any(array.size == 0 for array in feeds.values()):
         result = np.empty(shape, next(iter(feeds.values())).dtype) if out is None else out
         result[...] = otherwise
         return result
-    session = _session(text, (("threads", threads),) if threads else ())
-    [result] = session.run(None, feeds, out=None if out is None else [out])
+    session = _session(text, options)
+    [result] = session.run(None, {name: getattr(array, "array", array) for name, array in feeds.items()}, out=None if out is None else [out])
     return result
+
+
+class _OnGpu:
+    """An array that stays where it is: what a program needs to know of it."""
+
+    def __init__(self, array: Any):
+        tensor, _ = _arrays.from_caller("", "f32", array)
+        self.array, self.gpu = array, tensor.device_id
+        self.shape = _arrays.shape_of(tensor)
+        self.ndim, self.size = len(self.shape), int(np.prod(self.shape))
+        self.dtype = _arrays.numpy_type(_arrays.TYPES[tensor.dtype])
+
+    def reshape(self, shape) -> "_OnGpu":
+        return self if self.shape == tuple(shape) else _OnGpu(self.array.reshape(shape))
+
+    def astype(self, dtype) -> "_OnGpu":
+        if self.dtype != dtype:
+            _refuse("an array on the GPU", f"is {self.dtype}, {np.dtype(dtype)} is wanted")
+        return self
 
 
 def _refuse(where: str, message: str, hint: str = ""):
@@ -66,7 +93,9 @@ def _kind(name: str, array) -> str:
 
 
 def _array(x: Any) -> np.ndarray:
-    """An array of NumPy, of what it takes for one, or of anything that speaks DLPack."""
+    """An array of NumPy, of what it takes for one, or of anything that speaks DLPack; on a GPU it stays there."""
+    if not isinstance(x, np.ndarray) and _arrays.on_gpu(x):
+        return _OnGpu(x)
     if isinstance(x, np.ndarray) or hasattr(x, "__array__") or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
     return np.from_dlpack(x)
@@ -98,6 +127,8 @@ def matmul(a: Any, b: Any, *, mask: Optional[Any] = None, tile: Tuple[int, int] 
         mask = _array(mask)
         if mask.dtype != np.bool_ or mask.shape not in (a.shape, a.shape[:-1]):
             _refuse("mask", f"is {mask.dtype} of shape {mask.shape}", f"booleans of shape {a.shape[:-1]} or {a.shape} are wanted")
+        if mask.ndim < a.ndim and a.shape[-1] in a.shape[:-1] and isinstance(mask, _OnGpu):
+            _refuse("mask", f"of shape {mask.shape} may lie over other dims of a than the leading ones", f"give one of shape {a.shape}")
         if mask.ndim < a.ndim and a.shape[-1] in a.shape[:-1]:   # over which of its dims it lies must be clear from the extents
             mask = np.broadcast_to(mask[..., None], a.shape)
         feeds["M"], form = mask, "mask M"
@@ -117,7 +148,7 @@ def ragged_linear(x: Any, lengths: Any, w: Any, bias: Optional[Any] = None, *, t
     if lengths.dtype.kind not in "iu":
         _refuse("lengths", f"are {lengths.dtype}", "integers are wanted")
     kind, other = _kind("x", x), _kind("w", w)
-    feeds = {"X": x, "W": w, "L": np.minimum(lengths, x.shape[1]).astype(np.int32)}
+    feeds = {"X": x, "W": w, "L": (lengths if isinstance(lengths, _OnGpu) else np.minimum(lengths, x.shape[1])).astype(np.int32)}
     text = (f"program ragged({_sizes('b s k', x.shape)}, n={w.shape[1]})\ninput L[b] : i32\n"
             f"input X[b s k] : {kind} sparse(lengths L)\ninput W[k n] : {other}\n")
     if bias is None:
@@ -138,7 +169,7 @@ def moe(x: Any, experts: Any, w1: Any, w2: Any, weights: Optional[Any] = None, *
     """
     x, w1, w2, experts = _array(x), _array(w1), _array(w2), _array(experts)
     if experts.ndim == 1:
-        experts = experts[:, None]
+        experts = experts.reshape((experts.shape[0], 1))
     if (x.ndim, w1.ndim, w2.ndim, experts.ndim) != (2, 3, 3, 2) or x.shape[1] != w1.shape[1] or w2.shape[:2] != w1.shape[::2] or (
             experts.shape[0] != x.shape[0]):
         _refuse("moe", f"shapes {x.shape}, {experts.shape}, {w1.shape} and {w2.shape} do not go together",
@@ -184,6 +215,8 @@ def detect(a: Any, *, tile: Tuple[int, int] = (32, 1), threads: Optional[int] = 
     """The live micro-tiles of a matrix: those that hold anything but 0 and -0 (no number is not zero)."""
     a = _array(a)
     rows, columns = _tile(tile)
+    if isinstance(a, _OnGpu):
+        _refuse("detect", "a is on a GPU", "move it to the CPU")
     if a.ndim != 2:
         _refuse("detect", f"a has {a.ndim} dims", "a matrix is wanted")
     kind, shape = _kind("a", a), (-(-a.shape[0] // rows), -(-a.shape[1] // columns))
@@ -246,6 +279,8 @@ class SparseMatmul:
 
     def __call__(self, a: Any, b: Any, mask: Optional[Any] = None) -> Any:
         a, b = _array(a), _array(b)
+        if isinstance(a, _OnGpu) or isinstance(b, _OnGpu):
+            _refuse("SparseMatmul", "an operand is on a GPU", "move it to the CPU, or call matmul")
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
             _refuse("SparseMatmul", f"shapes {a.shape} and {b.shape} do not go together", "a[m, k] and b[k, n] are wanted")
         if mask is None:

@@ -29,6 +29,22 @@ const ValueAt* value_of(const Schedule& s, TensorId t) {
   return at == s.values.end() ? nullptr : &*at;
 }
 
+// Leaves find an operand where its box begins. A box around what several of them read (three slices of one product, say) begins elsewhere.
+bool read_in_one_place(const Program& p, const Region& r, const Schedule& s, const Transfer& t) {
+  const auto equal = [](const Affine& a, const Affine& b) { return a.offset == b.offset && a.terms == b.terms; };
+  bool one = true;
+  for (std::size_t i = 0; i < r.statements.size(); ++i) {
+    const auto axes = ranges(p, r, s, static_cast<int>(i));
+    for_each_access(*p.statement(r.statements[i]), [&](const Access& a) {
+      for (std::size_t d = 0; a.tensor == t.tensor && d < a.at.size(); ++d) {
+        const Span own = hull(a.at[d], axes, p.tensor(t.tensor).dims[d]);
+        one &= equal(own.low, t.box[d].low) && equal(own.high, t.box[d].high);
+      }
+    });
+  }
+  return one;
+}
+
 }  // namespace
 
 bool in_clusters(const Region& r, Schedule& s, int cluster) {
@@ -46,7 +62,7 @@ bool comes_in_boxes(const Program& p, const Region& r, const Schedule& s, const 
     const ValueAt* at = value_of(s, t.tensor);
     if (t.store || !at) continue;
     const bool turn = t.depth == static_cast<int>(s.steps.size());
-    if ((turn && at->stages < 2) || !engine_box(p, r, s, *at, t.box, full_box(r, s, t), layouts[static_cast<std::size_t>(t.tensor)])) return false;
+    if ((turn && at->stages < 2) || !read_in_one_place(p, r, s, t) || !engine_box(p, r, s, *at, t.box, full_box(r, s, t), layouts[static_cast<std::size_t>(t.tensor)])) return false;
     ++fit;
   }
   return fit > 0 && fit == s.values.size();

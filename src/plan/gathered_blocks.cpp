@@ -63,8 +63,11 @@ struct GatheredChooser : BlockShape {
     s.threads = threads;
     for (RegionAxis a : t.single)
       if (extent(a) > 1) s.steps.push_back({AxisStep::How::tile, a, 1});
-    if (t.rows < extent(t.row)) s.steps.push_back({AxisStep::How::tile, t.row, t.rows});
-    if (t.columns < extent(t.column)) s.steps.push_back({AxisStep::How::tile, t.column, t.columns});
+    // Blocks that follow one another share columns where slots are of a stream: so few of them at once stay in the near half of a cache.
+    std::pair<RegionAxis, std::int64_t> tiles[] = {{t.row, t.rows}, {t.column, t.columns}};
+    if (t.along && t.view.tensor == c.a->tensor) std::swap(tiles[0], tiles[1]);
+    for (const auto& [axis, size] : tiles)
+      if (size < extent(axis)) s.steps.push_back({AxisStep::How::tile, axis, size});
     if (t.chunk < extent(t.products)) s.steps.push_back({AxisStep::How::stream, t.products, t.chunk});
     s.operands = {t.view};
     return s;
@@ -108,7 +111,8 @@ struct GatheredChooser : BlockShape {
         if (const auto leaf = tensor_leaf(at, t.rows, t.columns, t.chunk, static_cast<std::int64_t>(std::ceil(t.turns)), threads / 32); leaf && leaf->warps_k == 1) leaves.emplace_back(*leaf, false);
         if ((t.chunk == 64 || (t.along && t.chunk == 32)) && t.rows == threads / 2 && t.columns % 64 == 0 && t.columns <= 256 && group_unit(m, type) && whole_pieces(t))
           leaves.emplace_back(LeafAt{r.statements[at], true, true, {}, threads / 32, 1, 16, static_cast<int>(t.columns)}, true);
-      } else {
+      }
+      if (leaves.empty()) {
         for (const Limits& most : {Limits{8, 4, 2}, Limits{8, 4, 1}, Limits{4, 4, 1}, Limits{4, 2, 1}}) leaves.emplace_back(vector_leaf(s, at, most), false);
       }
       for (const auto& [leaf, swizzled] : leaves) {
@@ -230,11 +234,11 @@ struct GatheredChooser : BlockShape {
     for (AxisId a : c.m)
       if (!std::count(packed.begin(), packed.end(), a) && std::count(t.single.begin(), t.single.end(), of(a)) == 0) return;
     t.index = detecting(view);
-    for (std::int64_t high : {32, 64, 128})
-      for (std::int64_t wide : {64, 128, 256})
-        for (std::int64_t chunk : {32, 64}) {
+    for (std::int64_t high : {2, 8, 32, 64, 128})
+      for (std::int64_t wide : {std::min<std::int64_t>(64, extent(t.column)), std::int64_t{128}, std::int64_t{256}})
+        for (std::int64_t chunk : {std::min<std::int64_t>(32, extent(t.products)), std::int64_t{64}}) {
           t.view = view, t.rows = high, t.columns = wide, t.chunk = chunk;
-          if (high > extent(t.row) || wide > extent(t.column) || chunk > extent(t.products)) continue;
+          if (high >= extent(t.row) || (high < 32 && extent(t.row) > 32) || wide > extent(t.column) || chunk > extent(t.products)) continue;
           t.blocks = singles(t) * (live * all / static_cast<double>(high) + 0.5 * keys) * static_cast<double>(ceil_div_i64(extent(t.column), wide));
           t.turns = static_cast<double>(ceil_div_i64(extent(t.products), chunk));
           offer(t);

@@ -39,9 +39,9 @@ std::int64_t rows_of(const Program& p, const Cascade& c) {
   return rows;
 }
 
-std::optional<Program> one_more(const Program& p, const Machine& m, int threads) {
-  const auto layouts = choose_layouts(p, m.target == Target::cuda);
-  for (const Cascade& c : cascades(p)) {
+std::optional<Program> one_more(const Program& p, const Machine& m, int threads, KnownStreams* known) {
+  const auto layouts = m.target == Target::cuda ? choose_layouts(p, true) : std::vector<DimOrder>{};
+  for (const Cascade& c : cascades(p, known)) {
     const Size& extent = c.region.axes[static_cast<std::size_t>(c.axis)];
     if (!c.running || !extent.is_constant()) continue;
     std::int64_t tiles = 0, cores = threads;
@@ -61,9 +61,9 @@ std::optional<Program> one_more(const Program& p, const Machine& m, int threads)
 
 }  // namespace
 
-std::optional<Program> in_parts(const Program& p, const Machine& m, int threads) {
+std::optional<Program> in_parts(const Program& p, const Machine& m, int threads, KnownStreams* known) {
   std::optional<Program> all;
-  while (auto more = one_more(all ? *all : p, m, threads)) all = std::move(more);
+  while (auto more = one_more(all ? *all : p, m, threads, known)) all = std::move(more);
   return all;
 }
 

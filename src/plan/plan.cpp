@@ -202,7 +202,7 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
       why = "the plan with it costs no less in sum";
     }
   }
-  if (auto parted = options.objective == Objective::time ? in_parts(*best.program, machine, options.threads) : std::nullopt) {
+  if (auto parted = options.objective == Objective::time ? in_parts(*best.program, machine, options.threads, &prices.streams) : std::nullopt) {
     Candidate other = joined_plan(std::make_shared<Program>(std::move(*parted)), machine, options, prices);
     if (price_of(other.joined, options) < price_of(best.joined, options)) best = std::move(other);
   }

@@ -1,5 +1,7 @@
 """Sessions on the emulated GPU whose kernels read lists that others make ahead: launched, recorded as graphs, with data that changes."""
 
+import ctypes
+import os
 import sys
 import unittest
 from pathlib import Path
@@ -9,6 +11,72 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 import tilewright  # noqa: E402
+
+
+class DeviceArray:
+    """An array in the memory of the (emulated) GPU, as CuPy's say what they are; and what it makes, as torch's do."""
+
+    driver = ctypes.CDLL(os.environ["TILEWRIGHT_CUDA"])
+
+    def __init__(self, array):
+        at = ctypes.c_void_p()
+        self.driver.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(max(array.nbytes, 1)))
+        self.driver.cuMemcpyHtoDAsync_v2(at, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes), None)
+        self.at, self.shape, self.dtype = at, array.shape, array.dtype
+        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (at.value, False), "strides": None, "version": 3}
+
+    def new_empty(self, shape):
+        return DeviceArray(np.full(shape, np.nan, self.dtype))
+
+    def reshape(self, shape):
+        return DeviceArray(self.numpy().reshape(shape))
+
+    def numpy(self):
+        out = np.empty(self.shape, self.dtype)
+        self.driver.cuMemcpyDtoHAsync_v2(ctypes.c_void_p(out.ctypes.data), self.at, ctypes.c_size_t(out.nbytes), None)
+        return out
+
+
+class Operators(unittest.TestCase):
+    def setUp(self):
+        self.random = np.random.default_rng(5)
+
+    def normal(self, *shape):
+        return self.random.standard_normal(shape).astype(np.float32)
+
+    def test_arrays_stay_on_the_gpu(self):
+        a = self.normal(64, 96) * np.repeat(self.random.random((2, 96)) < 0.1, 32, 0)
+        b = self.normal(96, 64)
+        got = tilewright.matmul(DeviceArray(a.astype(np.float32)), DeviceArray(b))
+        self.assertIsInstance(got, DeviceArray)
+        np.testing.assert_allclose(got.numpy(), a @ b, rtol=0, atol=1e-4)
+        keep = self.random.random(64) < 0.3
+        rows = self.normal(64, 96) * keep[:, None]
+        np.testing.assert_allclose(tilewright.matmul(DeviceArray(rows), DeviceArray(b), mask=DeviceArray(keep)).numpy(), rows @ b, rtol=0, atol=1e-4)
+        x, lengths = self.normal(3, 20, 96), np.array([5, 0, 20], np.int32)
+        want = (x * (np.arange(20)[None, :, None] < lengths[:, None, None])) @ b
+        np.testing.assert_allclose(tilewright.ragged_linear(DeviceArray(x), DeviceArray(lengths), DeviceArray(b)).numpy(), want, rtol=0, atol=1e-4)
+
+    def test_experts(self):
+        x, w1, w2, experts = self.normal(40, 16), self.normal(3, 16, 32), self.normal(3, 32, 16), self.random.integers(0, 3, 40)
+        want = tilewright.moe(x, experts, w1, w2)
+        got = tilewright.moe(*(DeviceArray(array) for array in (x, experts, w1, w2)))
+        np.testing.assert_allclose(got.numpy(), want, rtol=0, atol=1e-3)
+
+    def test_attention(self):
+        q, k, v, mask = self.normal(32, 16), self.normal(48, 16), self.normal(48, 16), self.random.random((32, 48)) < 0.4
+        mask[3] = False
+        got = tilewright.sparse_attention(*(DeviceArray(array) for array in (q, k, v, mask)))
+        np.testing.assert_allclose(got.numpy(), tilewright.sparse_attention(q, k, v, mask), rtol=0, atol=1e-4)
+
+    def test_refusals(self):
+        a = DeviceArray(self.normal(8, 8))
+        with self.assertRaisesRegex(tilewright.Error, "GPU"):
+            tilewright.detect(a)
+        with self.assertRaisesRegex(tilewright.Error, "GPU"):
+            tilewright.SparseMatmul()(a, a)
+        with self.assertRaisesRegex(tilewright.Error, "int32 is wanted"):
+            tilewright.ragged_linear(DeviceArray(self.normal(2, 3, 8)), DeviceArray(np.array([1, 2])), a)
 
 
 class OnGpu(unittest.TestCase):
@@ -50,7 +118,7 @@ class OnGpu(unittest.TestCase):
             self.same(session, {"A": a, "M": keep, "B": b}, a.astype(np.float32) @ b.astype(np.float32))
 
     def test_what_stands_behind_a_length_counts_as_zero(self):
-        for b, s, k, n in ((4, 64, 64, 96), (6, 40, 32, 64)):      # whatever the prices say
+        for b, s, k, n in ((4, 64, 64, 96), (6, 40, 32, 64), (3, 20, 12, 10), (5, 32, 16, 40)):      # whatever the prices say
             session = self.session(f"program p(b={b}, s={s}, k={k}, n={n})\ninput X[b s k] : f16 sparse(lengths L)\ninput L[b] : i32\ninput W[k n] : f16\nY[b s n] : f16 = sum[k] X[b s k] * W[k n]\noutput Y\n",
                                    **{"sparse.X": "lengths:L@0.9"})
             for most in (s // 4, s, 0):

@@ -190,6 +190,9 @@ bool print_kernel(const Plan& plan, const PlannedKernel& kernel, BuiltKernel& ou
     out.predicted = kernel.cost.seconds;
     return true;
   }
+  // What stands behind a length is not zero by itself: another kernel would read it.
+  for (const OperandAt& o : kernel.schedule.operands)
+    if (o.lengths) return false;
   const auto choices = block_choices(*plan.program, r, plan.machine, plan.layouts);
   for (std::size_t i = 0; i < std::min(choices.size(), most_tried); ++i)
     if (print(plan, kernel, choices[i].schedule, out)) {

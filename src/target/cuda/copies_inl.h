@@ -60,7 +60,7 @@ struct Copies : SlotText {
     if (n.inner > s.threads) return n;
     n.at_once = n.outer == SIZE_MAX ? 1 : s.threads / n.inner;
     n.passes = ceil_div_i64(n.count, n.at_once);
-    if (n.passes > 24 || (b.at->swizzled && rows_of_pass(b, n) % 4)) n.at_once = 0;
+    if (n.passes > 24 || (b.at->swizzled && n.at_once % 4)) n.at_once = 0;
     return n;
   }
   std::vector<std::int64_t> strides_of(TensorId t) const {
@@ -180,10 +180,9 @@ struct Copies : SlotText {
     return true;
   }
   // Where a pass's piece goes: rows that are an odd multiple of four apart exchange their pieces by four.
-  // An outer element has a row of 128 bytes for each of the elements between it and the innermost dim.
-  std::int64_t rows_of_pass(const Buffer& b, const Rows& n) const { return n.outer == SIZE_MAX ? n.at_once : n.at_once * stride_to(b, n.outer) / swizzled_row(b); }
-  std::string place_of_pass(const Buffer& b, const Rows& n, const std::string& name, std::int64_t step) const {
-    const std::string first = b.at->swizzled && rows_of_pass(b, n) % 8 ? fmt::format("(to_{} ^ pass % 2 * {})", name, 64 / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype))) : "to_" + name;
+  std::string place_of_pass(const Buffer& b, const std::string& name, std::int64_t step) const {
+    const auto bytes = static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
+    const std::string first = b.at->swizzled && step * bytes / 128 % 8 ? fmt::format("(to_{} ^ pass % 2 * {})", name, 64 / bytes) : "to_" + name;
     return fmt::format("{} + {} + pass * {}", where.at(b.tensor).pointer, first, step);
   }
   void load_rows(const Buffer& b) {
@@ -209,7 +208,7 @@ struct Copies : SlotText {
         inside.push_back(std::move(condition));
       }
     }
-    const std::string to = place_of_pass(b, n, name, to_step);
+    const std::string to = place_of_pass(b, name, to_step);
     const std::string from = fmt::format("from_{} + pass * {}{}", name, from_step, ready.forward ? fmt::format(" + {} * {}", variable(2 * ready.loop), ready.forward) : "");
     if (!inside.empty()) line(fmt::format("const bool inside = {};", sum(inside, " && ")));
     line(inside.empty() ? fmt::format("copy_async<{}>({}, {} + ({}));", bytes, to, global(b.tensor), from)
@@ -288,7 +287,7 @@ struct Copies : SlotText {
       if (through_of(b, d) && !b.through[d].key) row += fmt::format(" + {} * {}", of_element(b.through[d], fmt::format("next_{}[pass]", name)), strides_of(b.tensor)[d]);
     line(fmt::format("const i64 from = from_{}{}{};", name, row,
                      ready.forward ? fmt::format(" + i64({}) * {}", variable(2 * ready.loop), ready.forward) : ""));
-    line(fmt::format("copy_async<{0}>({1}, {2} + (inside ? from : 0), inside ? {0} : 0);", bytes, place_of_pass(b, n, name, n.at_once * stride_to(b, outer)), global(b.tensor)));
+    line(fmt::format("copy_async<{0}>({1}, {2} + (inside ? from : 0), inside ? {0} : 0);", bytes, place_of_pass(b, name, n.at_once * stride_to(b, outer)), global(b.tensor)));
     if (moves) {
       const std::int64_t size = s.steps[static_cast<std::size_t>(ready.loop)].size;
       line(fmt::format("next_{}[pass] = i + {} < {} ? place_{}(i + {}) : 0;", name, size, end, list.slots, size));

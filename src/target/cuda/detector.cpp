@@ -148,8 +148,8 @@ struct Writer {
 
   // ---- list: a block a group
 
-  // The sum over threads before this one, and over all of them: the threads of a block meet.
-  static std::string scan(const std::string& value, const std::string& before, const std::string& all) {
+  // The sum over threads before this one, and over all of them: the threads of a block meet. Only the first `some` have any.
+  static std::string scan(const std::string& value, const std::string& before, const std::string& all, std::int64_t some) {
     return fmt::format("    sums[threadIdx.x] = {0};\n"
                        "    __syncthreads();\n"
                        "    for (int d = 1; d < {3}; d *= 2) {{\n"
@@ -160,7 +160,7 @@ struct Writer {
                        "    }}\n"
                        "    const int {1} = sums[threadIdx.x] - ({0}), {2} = sums[{3} - 1];\n"
                        "    __syncthreads();\n",
-                       value, before, all, threads);
+                       value, before, all, some);
   }
 
   void list(std::int64_t groups) {
@@ -171,7 +171,7 @@ struct Writer {
     t += fmt::format("    const int begin = first + int(threadIdx.x) * {};\n    unsigned char e[{}] = {{}};\n", piece, piece);
     t += fmt::format("    if (begin < {}) {{ const auto v = *reinterpret_cast<const word<{}>*>(mine + begin); memcpy(e, &v, sizeof e); }}\n", l.most, piece);
     t += fmt::format("    int own = 0;\n    for (int k = 0; k < {}; ++k) own += e[k];\n", piece);
-    t += scan("own", "before", "all");
+    t += scan("own", "before", "all", std::min<std::int64_t>(threads, ceil_div_i64(l.most, piece)));
     t += fmt::format("    int at = found + before;\n    for (int k = 0; k < {}; ++k)\n      if (e[k]) to[at++] = begin + k;\n    found += all;\n  }}\n", piece);
     t += "  if (threadIdx.x == 0) count[blockIdx.x] = found;\n";
     add("list", {Argument::marks, Argument::slot, Argument::count}, groups, 4 * threads, t);
@@ -187,7 +187,14 @@ struct Writer {
   }
 
   // The rank of a thread's key among those before it that are equal, and whether none behind it is.
-  static std::string rank() {
+  static std::string rank(bool keyed) {
+    if (!keyed)                                                    // of two: warps say how many they have of each
+      return fmt::format("    const unsigned live = __ballot_sync(0xffffffffu, key == 0), dead = __ballot_sync(0xffffffffu, key == 1), alike = key == 0 ? live : key == 1 ? dead : 0;\n"
+                         "    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;\n"
+                         "    if (lane == 0) keys[2 * warp] = __popc(live), keys[2 * warp + 1] = __popc(dead);\n    __syncthreads();\n"
+                         "    int rank = __popc(alike & ((1u << lane) - 1));\n    bool last = key >= 0 && alike >> lane == 1;\n"
+                         "    for (int w = 0; w < {}; ++w) {{\n      const int n = key < 0 ? 0 : keys[2 * w + key];\n      rank += w < warp ? n : 0;\n      last = last && !(w > warp && n > 0);\n    }}\n",
+                         threads / 32);
     return fmt::format("    keys[threadIdx.x] = key;\n    __syncthreads();\n    int rank = 0;\n    bool last = key >= 0;\n"
                        "    for (int other = 0; other < {}; ++other) {{\n      const bool equal = keys[other] == key;\n      rank += equal && other < int(threadIdx.x);\n      last = last && !(equal && other > int(threadIdx.x));\n    }}\n",
                        threads);
@@ -200,7 +207,7 @@ struct Writer {
     out.parts = blocks * keys * 4;
     std::vector<Argument> in = marked ? std::vector<Argument>{Argument::marks} : std::vector<Argument>{Argument::source};
     const std::string head = fmt::format("  int* const keys = reinterpret_cast<int*>(scratch);\n  int* const next = keys + {};\n", threads);
-    const std::string rounds = fmt::format("  for (int first = 0; first < {}; first += {}) {{\n    const i64 i = i64(blockIdx.x) * {} + first + threadIdx.x;\n    const int key = i < {} ? int({{}}) : -1;\n", each, threads, each, n) + rank();
+    const std::string rounds = fmt::format("  for (int first = 0; first < {}; first += {}) {{\n    const i64 i = i64(blockIdx.x) * {} + first + threadIdx.x;\n    const int key = i < {} ? int({{}}) : -1;\n", each, threads, each, n) + rank(keyed);
     // What a block has of each key.
     std::string t = head + fmt::format("  for (int k = threadIdx.x; k < {}; k += {}) next[k] = 0;\n", keys, threads);
     t += rounds.substr(0, rounds.find("{}")) + part_of(keyed, true) + rounds.substr(rounds.find("{}") + 2);
@@ -216,7 +223,8 @@ struct Writer {
                      "    for (int b = 0; b < {2}; ++b) {{\n      const int part = parts[i64(b) * {1} + k];\n      total[j] += part;\n      if (b < int(blockIdx.x)) mine[j] += part;\n    }}\n"
                      "    rows += total[j], tiles += (total[j] + {3}) / {4};\n  }}\n  {{\n",
                      share, keys, blocks, per - 1, per);
-    t += scan("rows", "rows_before", "rows_in_all") + scan("tiles", "tiles_before", "tiles_in_all");
+    const std::int64_t some = ceil_div_i64(keys, share);
+    t += scan("rows", "rows_before", "rows_in_all", some) + scan("tiles", "tiles_before", "tiles_in_all", some);
     t += fmt::format("    int at = rows_before, number = tiles_before;\n    for (int j = 0; j < {0}; ++j) {{\n      const int k = int(threadIdx.x) * {0} + j;\n      if (k >= {1}) continue;\n      next[k] = at + mine[j];\n"
                      "      for (int low = 0; blockIdx.x == 0 && low < total[j]; low += {2}) {{\n        int* const row = tile + 4 * number++;\n"
                      "        row[0] = {3}, row[1] = (at + low) * {4}, row[2] = (at + min(low + {2}, total[j])) * {4}, row[3] = {5};\n      }}\n      at += total[j];\n    }}\n",

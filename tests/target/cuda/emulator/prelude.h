@@ -70,6 +70,7 @@ TW_INLINE unsigned __ballot_sync(unsigned mask, bool x) {
   return mine;
 }
 TW_INLINE bool __any_sync(unsigned mask, bool x) { return __ballot_sync(mask, x) != 0; }
+TW_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
 
 // ---- numbers
 
