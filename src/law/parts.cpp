@@ -94,15 +94,20 @@ struct Parter {
   // A state of all parts: each as it is where its statistic has come to what it is of all.
   void merge(const Stream::State& state) {
     const Statement& s = *before.statement(state.reduction);
-    const auto& dims = before.tensor(s.out).dims;
-    const auto z = static_cast<AxisId>(dims.size());
+    const std::vector<AxisId> parallel = parallel_axes(s);
+    const auto z = static_cast<AxisId>(parallel.size());
     auto of_part = [&](TensorId t, std::vector<Index> at) {
       at.insert(at.begin(), axis_index(z));
       return read(p, part_of.at(t), std::move(at));
     };
-    std::vector<Index> point;
+    // Over the parallel axes of the reduction, as the law says what moves it.
+    std::vector<Index> over(s.axes.size(), constant_index(0)), point;
     Statement m;
-    for (AxisId d = 0; d < z; ++d) point.push_back(axis_index(d)), m.axes.push_back(dims[static_cast<std::size_t>(d)]), m.names.push_back("a" + std::to_string(d));
+    for (AxisId a = 0; a < z; ++a) {
+      const auto own = static_cast<std::size_t>(parallel[static_cast<std::size_t>(a)]);
+      over[own] = axis_index(a), m.axes.push_back(s.axes[own]), m.names.push_back("a" + std::to_string(a));
+    }
+    for (const Index& i : s.at) point.push_back(substitute(p, i, over));
     m.axes.push_back(parts), m.names.push_back("part"), m.reduced = {z}, m.reducer = s.reducer;
     m.out = s.out, m.at = point, m.label = s.label, m.place = s.place;
     m.body = of_part(s.out, point);

@@ -20,7 +20,7 @@ struct Stream {
     TensorId tensor = -1;
     StatementId reduction = -1;                             // adds a chunk's share
     StatementId corrected = -1;                             // a map onto the same tensor, before the share is added; -1: nothing moves it
-    ScalarRef moved;                                        // what it does, but for the empty state; over the dims of the tensor as axes
+    ScalarRef moved;                                        // what it does, but for the empty state; over the reduction's parallel axes, in their order
     Anchor anchor = Anchor::none;
     std::vector<TensorId> statistics;                       // that it follows
   };

@@ -21,6 +21,14 @@ P[g r x] = softmax[x] S[g r x]
 O[g r d] = sum[x] P[g r x] * V[g x d]
 output O
 )";
+// A dim of one element, which has no axis, and results whose dims stand in another order than the axes.
+const char* const turned = R"(program turned(b=1, g=2, r=3, x=24, d=4)
+input Q[b g r d], K[b g x d], V[b g x d] : f32
+S[b g r x] = sum[d] Q[b g r d] * K[b g x d] / 3
+P[b g r x] = softmax[x] S[b g r x]
+O[d b r g] = sum[x] P[b g r x] * V[b g x d]
+output O
+)";
 const char* const masked = R"(program masked(g=2, r=3, x=24, d=4)
 input Q[g r d], K[g x d], V[g x d] : f32
 input n[g] : index(x)
@@ -40,7 +48,7 @@ double value(const Array& a, std::int64_t i) { return a.dtype == DType::f64 ? a.
 Program formed(const char* text) { return unscaled(stream_forms(normalise(fix_sizes(parse(text, "parts_test.tw"), {})))); }
 
 TEST(Parts, SayTheSame) {
-  for (const char* text : {decode, masked})
+  for (const char* text : {decode, turned, masked})
     for (int parts : {2, 3, 8}) {
       const Program p = formed(text);
       const auto all = cascades(p);
