@@ -10,7 +10,8 @@ if(TARGET tilewright_library)
     "TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python")
   if(NOT TILEWRIGHT_SANITIZE)  # the emulated GPU is not built then
     add_test(NAME python_sparse_gpu COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/sparse_gpu_test.py)
-    set_tests_properties(python_sparse_gpu PROPERTIES ENVIRONMENT
+    add_test(NAME python_decode_gpu COMMAND ${TILEWRIGHT_TEST_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/decode_gpu_test.py)
+    set_tests_properties(python_sparse_gpu python_decode_gpu PROPERTIES ENVIRONMENT
       "TILEWRIGHT_LIBRARY=$<TARGET_FILE:tilewright_library>;PYTHONPATH=${CMAKE_SOURCE_DIR}/python;TILEWRIGHT_CUDA=$<TARGET_FILE:emulated_cuda>;TILEWRIGHT_NVRTC=$<TARGET_FILE:emulated_cuda>;TILEWRIGHT_CACHE_DIR=${CMAKE_BINARY_DIR}/emulated_cache")
   endif()
   # What stands around kernels of a GPU, with a driver that has none; and the run-time compiler, if it is here.

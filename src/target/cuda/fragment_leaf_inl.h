@@ -168,7 +168,7 @@ struct FragmentLeaf : TensorLeaf {
       why = shape.reason();
       return;
     }
-    const bool stored = std::count(nest.outputs.begin(), nest.outputs.end(), st.out) > 0, rows_only = shape->column < 0;
+    const bool stored = std::count(nest.outputs.begin(), nest.outputs.end(), st.out) > 0 && !is_state(st.out), rows_only = shape->column < 0;
     // A state that is multiplied by a value of its row stays as it is where that is 1 in all of a warp's rows: mostly.
     const TensorId factor = rows_only ? -1 : row_factor(st);
     if (factor >= 0) {
@@ -225,30 +225,47 @@ struct FragmentLeaf : TensorLeaf {
     return true;
   }
 
+  // What a reduction makes turn by turn leaves behind the loop, when it is whole: at the points of the map that corrects or keeps it.
+  bool is_state(TensorId t) const {
+    return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return statement(id).out == t && !statement(id).reduced.empty(); });
+  }
+  void store_state(TensorId t) {
+    if (!is_state(t) || !held.count(t)) return;
+    for (StatementId id : r.statements) {
+      const Statement& st = statement(id);
+      const bool keeps = st.body->op == Op::read && std::get<Access>(st.body->leaf).tensor == t && std::get<Access>(st.body->leaf).at == st.at;
+      if (!st.reduced.empty() || (st.out != t && !keeps)) continue;
+      const auto points = common_points(p, nest, {id});
+      return store_fragment(*points, id, held.at(t), t);
+    }
+    why = fmt::format("{} leaves the kernel as it was added up", p.tensor(t).name);
+  }
+
   // Neighbouring columns leave together.
-  void store_fragment(const Points& points, StatementId id, const Shape& shape) {
+  void store_fragment(const Points& points, StatementId id, const Shape& shape, TensorId state = -1) {
     const Statement& st = statement(id);
+    const TensorId out_tensor = state < 0 ? st.out : state;
     ScalarSource to(p, points, where, axes(points), pad());
-    const std::string address = to.address(st.out, indices(points, id, st.at)), live = existing(points, id, true);
+    const std::string address = to.address(out_tensor, indices(points, id, st.at)), live = existing(points, id, true);
     if (shape.column < 0) {
       line("#pragma unroll");
       line("for (int u = 0; u < 2; ++u) {");
       ++depth;
       name_axes(points, id, "u", "", "0", true);
-      line(fmt::format("if (threadIdx.x % 4 == 0{}) put<1>(&{}, {} + u);", live.empty() ? "" : " && " + live, address, fragment(st.out)));
+      line(fmt::format("if (threadIdx.x % 4 == 0{}) put<1>(&{}, {} + u);", live.empty() ? "" : " && " + live, address, fragment(out_tensor)));
       close(1);
       return;
     }
-    const std::int64_t inner = p.tensor(st.out).dims[static_cast<std::size_t>(layouts[static_cast<std::size_t>(st.out)].back())].constant();
+    const std::int64_t inner = p.tensor(out_tensor).dims[static_cast<std::size_t>(layouts[static_cast<std::size_t>(out_tensor)].back())].constant();
     const bool beside = column_stride(points, id, shape) == 1, pairs = beside && inner % 2 == 0;
-    if (beside && inner % 4 == 0 && shape.columns % 16 == 0 && bytes_of(p.tensor(st.out).dtype) == 2) return store_fours(points, id, shape);
+    if (state < 0 && beside && inner % 4 == 0 && shape.columns % 16 == 0 && bytes_of(p.tensor(out_tensor).dtype) == 2) return store_fours(points, id, shape);
     line("#pragma unroll");
     line(fmt::format("for (int n = 0; n < {}; ++n)", shape.columns / 8));
     line("#pragma unroll");
     line(fmt::format("for (int u = 0; u < 4; u += {}) {{", pairs ? 2 : 1));
     ++depth;
     name_axes(points, id, "u / 2", "n * 8 + u % 2", own_columns, true);
-    line(fmt::format("{}put<{}>(&{}, {} + n * 4 + u);", live.empty() ? "" : fmt::format("if ({}) ", live), pairs ? 2 : 1, address, fragment(st.out)));
+    line(fmt::format("{}put<{}>(&{}, {} + n * 4 + u);", live.empty() ? "" : fmt::format("if ({}) ", live), pairs ? 2 : 1, address, fragment(out_tensor)));
     close(1);
   }
   // Two threads exchange halves of two fragments, so that four of them fill a sector.

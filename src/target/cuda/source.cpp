@@ -63,6 +63,8 @@ struct NestText : FragmentLeaf {
       } else if (const Init* i = std::get_if<Init>(&nodes[n].op)) {
         if (s.fragments) begin_fragment(nodes, n, i->buffer);
         else begin(nodes, n, i->buffer, begun);
+      } else if (const Store* leaves = std::get_if<Store>(&nodes[n].op)) {
+        if (s.fragments) store_state(buffer(leaves->buffer).tensor);
       } else if (const Compute* c = std::get_if<Compute>(&nodes[n].op)) {
         if (s.fragments) fragment_compute(*c);
         else compute(nodes, n, *c);
