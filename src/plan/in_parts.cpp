@@ -25,18 +25,24 @@ std::int64_t parts_for(std::int64_t extent, std::int64_t tiles, std::int64_t cor
   return 1;
 }
 
-// Rows that have a state of their own: a CPU's threads share those.
+// Rows of an extreme, each with a state of its own: a CPU's threads share those. 0: it is none.
+std::int64_t rows_of(const Statement& s) {
+  if (s.reducer != Reducer::max && s.reducer != Reducer::min) return 0;
+  std::int64_t n = 1;
+  for (AxisId a : parallel_axes(s)) n = checked_mul(n, s.axes[static_cast<std::size_t>(a)].constant());
+  return n;
+}
 std::int64_t rows_of(const Program& p, const Cascade& c) {
   std::int64_t rows = 1;
-  for (StatementId id : c.statements) {
-    const Statement& s = *p.statement(id);
-    if (s.reducer != Reducer::max && s.reducer != Reducer::min) continue;
-    std::int64_t n = 1;
-    for (AxisId a = 0; a < static_cast<AxisId>(s.axes.size()); ++a)
-      if (std::find(s.reduced.begin(), s.reduced.end(), a) == s.reduced.end()) n = checked_mul(n, s.axes[static_cast<std::size_t>(a)].constant());
-    rows = std::max(rows, n);
-  }
+  for (StatementId id : c.statements) rows = std::max(rows, rows_of(*p.statement(id)));
   return rows;
+}
+// Whether any has fewer rows than would be shared out: to look for streams takes a while.
+bool any_of_few_rows(const Program& p, int threads) {
+  for (std::size_t n = 0; n < p.nodes.size(); ++n)
+    if (const Statement* s = p.statement(static_cast<StatementId>(n)))
+      if (const std::int64_t rows = rows_of(*s); rows > 0 && 2 * rows <= threads) return true;
+  return false;
 }
 
 std::optional<Program> one_more(const Program& p, const Machine& m, int threads, KnownStreams* known) {
@@ -62,6 +68,7 @@ std::optional<Program> one_more(const Program& p, const Machine& m, int threads,
 }  // namespace
 
 std::optional<Program> in_parts(const Program& p, const Machine& m, int threads, KnownStreams* known) {
+  if (m.target == Target::cpu && !any_of_few_rows(p, threads)) return std::nullopt;
   std::optional<Program> all;
   while (auto more = one_more(all ? *all : p, m, threads, known)) all = std::move(more);
   return all;
