@@ -59,8 +59,8 @@ void against_peer(const BenchArguments& a, const Opened& m, const Timed& ours, i
       r);
 }
 
-// The same model with one reduction a kernel.
-void against_layers(const BenchArguments& a, const Opened& m, const Timed& ours, const std::vector<Array>& out,
+// The same model with one reduction a kernel. Joined kernels are set beside what they replace by clocks behind every kernel of both.
+void against_layers(const BenchArguments& a, const Opened& m, Session& joined, const Timed& ours, const std::vector<Array>& out,
                     BenchResult& r) {
   SessionOptions apart = m.options;
   apart.fuse = false;
@@ -69,6 +69,24 @@ void against_layers(const BenchArguments& a, const Opened& m, const Timed& ours,
   r.peer = "layer by layer";
   alternate(
       a, ours, [&](int warmup, int runs) { return measure(session, m.inputs, out, warmup, runs, 0); }, r);
+  const int runs = a.iterations < 0 ? 20 : std::min(a.iterations, 20);
+  std::vector<double> apart_seconds;
+  measure(session, m.inputs, out, 1, runs, most_seconds / 4, &apart_seconds);
+  measure(joined, m.inputs, out, 1, runs, most_seconds / 4, &r.kernels);
+  r.gains = joined_gains(joined.plan(), r.kernels, session.plan(), apart_seconds);
+}
+
+// What each joined kernel takes, and what the kernels that it replaces take.
+std::string gains_text(const std::vector<JoinedGain>& gains) {
+  if (gains.empty()) return {};
+  std::vector<std::vector<std::string>> rows{{"joined kernel", "joined", "apart", "kernels", "ratio"}};
+  double joined = 0, apart = 0;
+  for (const JoinedGain& g : gains) {
+    joined += g.joined, apart += g.apart;
+    rows.push_back({g.name, time_text(g.joined), time_text(g.apart), std::to_string(g.kernels), fmt::format("{:.2f}", g.joined / g.apart)});
+  }
+  rows.push_back({"all of them", time_text(joined), time_text(apart), "", fmt::format("{:.2f}", joined / apart)});
+  return table(rows, "lrrrr") + "\n";
 }
 
 // Of every kernel that is planned; opaque operators have no prediction.
@@ -98,6 +116,7 @@ std::string result_text(const Plan& plan, const BenchResult& r, const std::vecto
   const Prediction p = prediction_of(plan, r.kernels);
   text += fmt::format("predicted against measured, {} kernels: median error {:.0f} %, rank correlation {:.2f}\n\n",
                       p.kernels, 100 * p.median_error, p.rank_correlation);
+  text += gains_text(r.gains);
   for (const std::string& line : decisions) text += line + "\n";
   if (!decisions.empty()) text += "\n";
   return text + plan_table(plan, {r.kernels, rows_shown});
@@ -118,6 +137,7 @@ int bench_command(const BenchArguments& a) {
       {},
       {},
       {},
+      {},
       {}};
   const int warmup = a.warmup < 0 ? 5 : a.warmup, iterations = a.iterations < 0 ? 50 : a.iterations;
   const Timed ours = [&](int before, int runs) { return measure(session, m.inputs, out, before, runs, 0); };
@@ -126,7 +146,7 @@ int bench_command(const BenchArguments& a) {
     r.run.latency =
         latency_of(measure(session, m.inputs, out, warmup, iterations, a.iterations < 0 ? most_seconds : 0));
   } else if (a.versus == "layerwise") {
-    against_layers(a, m, ours, out, r);
+    against_layers(a, m, session, ours, out, r);
   } else {
     against_peer(a, m, ours, options.threads, r);
   }

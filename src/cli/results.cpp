@@ -116,6 +116,8 @@ std::string bench_json(const BenchResult& r) {
     json["peer"] = {{"name", r.peer},
                     {"latency_seconds", latency_json(r.peer_latency)},
                     {"ours_over_peer", r.run.latency.median / r.peer_latency.median}};
+  for (const JoinedGain& g : r.gains)
+    json["joined"].push_back({{"name", g.name}, {"measured_seconds", g.joined}, {"apart_seconds", g.apart}, {"apart_kernels", g.kernels}});
   return line(json);
 }
 

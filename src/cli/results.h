@@ -5,6 +5,7 @@
 
 #include "cli/inputs.h"
 #include "cli/timing.h"
+#include "report/gains.h"
 
 namespace tilewright {
 
@@ -56,6 +57,7 @@ struct BenchResult {
   std::string plan;            // JSON of the plan
   std::string peer;            // "onnxruntime 1.32.0"; empty: none
   Percentiles peer_latency;
+  std::vector<JoinedGain> gains; // against layer by layer
 };
 std::string bench_json(const BenchResult&);
 

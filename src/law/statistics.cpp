@@ -50,48 +50,68 @@ Lineage::Lineage(const Program& p, const std::vector<StatementId>& some, std::se
 
 void Lineage::note(StatementId id) {
   const Statement* s = p_.statement(id);
-  if (s && !writers_.try_emplace(s->out, id).second) writers_[s->out] = -1;
+  if (!s) return;
+  writers_.resize(p_.tensors.size(), -1);
+  StatementId& writer = writers_[static_cast<std::size_t>(s->out)];
+  if (writer >= 0) several_.insert(s->out);
+  writer = several_.count(s->out) ? -1 : id;
+}
+
+void Lineage::renew(TensorId t) {
+  writers_.clear(), several_.clear();
+  for (std::size_t n = 0; n < p_.nodes.size(); ++n) note(static_cast<StatementId>(n));
+  for (std::size_t d = 0; d < p_.tensor(t).dims.size(); ++d) through_.erase(number(t, d));
+  reached_.erase(reached_.lower_bound({t, 0}), reached_.lower_bound({t + 1, 0}));
+  behind_.erase(t);
 }
 
 const Statement* Lineage::writer(TensorId t) const {
-  const auto found = writers_.find(t);
-  return found == writers_.end() || found->second < 0 ? nullptr : p_.statement(found->second);
+  const auto at = static_cast<std::size_t>(t);
+  return at >= writers_.size() || writers_[at] < 0 ? nullptr : p_.statement(writers_[at]);
 }
 
-void Lineage::reach(TensorId t, std::size_t dim, Dims& dims) const {
-  if (!dims.insert({t, dim}).second) return;
+std::size_t Lineage::number(TensorId t, std::size_t dim) const {
+  if (first_.empty()) first_.push_back(0);
+  while (first_.size() <= static_cast<std::size_t>(t))
+    first_.push_back(first_.back() + p_.tensor(static_cast<TensorId>(first_.size() - 1)).dims.size());
+  return first_[static_cast<std::size_t>(t)] + dim;
+}
+
+const Bits& Lineage::reach(TensorId t, std::size_t dim) const {
+  const std::size_t n = number(t, dim);
+  const auto [at, fresh] = through_.try_emplace(n);
+  if (!fresh) return at->second;
+  Bits dims;
+  dims.insert(n);
   const Statement* s = writer(t);
-  if (!s || !is_map(*s)) return;
-  const auto axis = plain_axis(s->at[dim]);
-  if (!axis) return;
-  for_each_access(*s, [&](const Access& a) {
-    for (std::size_t d = 0; d < a.at.size(); ++d)
-      if (plain_axis(a.at[d]) == axis) reach(a.tensor, d, dims);
-  });
+  const auto axis = s && is_map(*s) ? plain_axis(s->at[dim]) : std::nullopt;
+  if (axis)
+    for_each_access(*s, [&](const Access& a) {
+      for (std::size_t d = 0; d < a.at.size(); ++d)
+        if (plain_axis(a.at[d]) == axis) dims |= reach(a.tensor, d);
+    });
+  return at->second = std::move(dims);
 }
 
-const Lineage::Dims& Lineage::reach(const Statement& s) const {
-  const auto found = known_.find(&s);
-  if (found != known_.end()) return found->second;
-  Dims dims;
+const Bits& Lineage::reach(const Statement& s) const {
+  const auto [at, fresh] = reached_.try_emplace(Key{s.out, s.reduced.front()});
+  if (!fresh) return at->second;
   for_each_access(s, [&](const Access& a) {
     for (std::size_t d = 0; d < a.at.size(); ++d) {
       const auto axis = plain_axis(a.at[d]);
-      if (axis && std::find(s.reduced.begin(), s.reduced.end(), *axis) != s.reduced.end()) reach(a.tensor, d, dims);
+      if (axis && std::find(s.reduced.begin(), s.reduced.end(), *axis) != s.reduced.end()) at->second |= reach(a.tensor, d);
     }
   });
-  return known_[&s] = std::move(dims);
+  return at->second;
 }
 
 bool Lineage::over_the_same(const Statement& a, const Statement& b) const {
-  const Dims &x = reach(a), &y = reach(b);
-  if (y.empty()) { // it counts: whatever has as many points
-    std::vector<Size> mine, theirs;
-    for (AxisId r : a.reduced) mine.push_back(a.axes[static_cast<std::size_t>(r)]);
-    for (AxisId r : b.reduced) theirs.push_back(b.axes[static_cast<std::size_t>(r)]);
-    return mine == theirs;
-  }
-  return std::any_of(x.begin(), x.end(), [&](const auto& dim) { return y.count(dim) > 0; });
+  const Bits &x = reach(a), &y = reach(b);
+  if (!y.empty()) return x.meets(y);
+  std::vector<Size> mine, theirs; // it counts: whatever has as many points
+  for (AxisId r : a.reduced) mine.push_back(a.axes[static_cast<std::size_t>(r)]);
+  for (AxisId r : b.reduced) theirs.push_back(b.axes[static_cast<std::size_t>(r)]);
+  return mine == theirs;
 }
 
 bool Lineage::is_statistic(const Statement& reduction, TensorId t) const {
@@ -100,16 +120,25 @@ bool Lineage::is_statistic(const Statement& reduction, TensorId t) const {
   return w && w != &reduction && !w->reduced.empty() && over_the_same(reduction, *w);
 }
 
+const std::set<TensorId>& Lineage::reductions_behind(TensorId t) const {
+  const auto [at, fresh] = behind_.try_emplace(t);
+  const Statement* w = fresh ? writer(t) : nullptr;
+  if (!w) return at->second;
+  if (!is_map(*w)) at->second.insert(t);
+  else
+    for_each_access(*w, [&](const Access& a) {
+      const auto& more = reductions_behind(a.tensor);
+      at->second.insert(more.begin(), more.end());
+    });
+  return at->second;
+}
+
 bool Lineage::carries(const Statement& reduction, TensorId t) const {
   const Statement* w = writer(t);
   if (!w) return false;
   if (!is_map(*w)) return is_statistic(reduction, t);
-  const Statement* of = statistics_ ? nullptr : &reduction;
-  const auto [found, fresh] = carried_.try_emplace({of, t}, false);
-  if (!fresh) return found->second;
-  bool any = false;
-  for_each_access(*w, [&](const Access& a) { any = any || carries(reduction, a.tensor); });
-  return carried_[{of, t}] = any;
+  const auto& behind = reductions_behind(t);
+  return std::any_of(behind.begin(), behind.end(), [&](TensorId r) { return is_statistic(reduction, r); });
 }
 
 std::set<TensorId> Lineage::elements(const Statement& s) const {

@@ -9,14 +9,17 @@
 #include <set>
 
 #include "law/form.h"
+#include "support/bits.h"
 
 namespace tilewright {
 
 // Who writes what: the statements given, or all. A tensor in pieces, or written outside of them, has no writer.
+// What is reached through maps is kept for each tensor, so that a chain of residual sums is climbed once and not for each reduction.
 class Lineage {
  public:
   explicit Lineage(const Program&);
   Lineage(const Program&, const std::vector<StatementId>&, std::set<TensorId> statistics);        // of all that they reduce
+  void renew(TensorId);                                           // its writer was replaced; of what comes after, nothing was asked yet
   const Statement* writer(TensorId) const;
   bool over_the_same(const Statement& reduction, const Statement& statistic) const;     // both reduce along one dim of one tensor
   bool is_statistic(const Statement& reduction, TensorId) const;                        // itself, not through maps
@@ -25,15 +28,21 @@ class Lineage {
   const Program& program() const { return p_; }
 
  private:
-  using Dims = std::set<std::pair<TensorId, std::size_t>>;
-  const Dims& reach(const Statement&) const;
-  void reach(TensorId, std::size_t dim, Dims&) const;
-  const Program& p_;
+  using Key = std::pair<TensorId, AxisId>;                        // of a reduction: its result and its first reduced axis
+  const Bits& reach(const Statement&) const;                      // dims of tensors that it reduces along, by number
+  const Bits& reach(TensorId, std::size_t dim) const;
+  const std::set<TensorId>& reductions_behind(TensorId) const;    // through maps
+  std::size_t number(TensorId, std::size_t dim) const;
   void note(StatementId);
-  std::map<TensorId, StatementId> writers_;                       // -1: several
+
+  const Program& p_;
+  std::vector<StatementId> writers_;                              // by tensor; -1: none or several
+  std::set<TensorId> several_;
   std::optional<std::set<TensorId>> statistics_;
-  mutable std::map<const Statement*, Dims> known_;
-  mutable std::map<std::pair<const Statement*, TensorId>, bool> carried_;
+  mutable std::vector<std::size_t> first_;                        // the number of a tensor's first dim
+  mutable std::map<Key, Bits> reached_;
+  mutable std::map<std::size_t, Bits> through_;
+  mutable std::map<TensorId, std::set<TensorId>> behind_;
 };
 
 // A reduction's body and guard with the maps that carry statistics read through.

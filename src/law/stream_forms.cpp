@@ -430,22 +430,23 @@ void tell_kept(const Program& p, std::vector<StreamRefusal>& refusals) {
 Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, bool exponentials) {
   gathers_as_sums(p);
   widen_states(p);
-  auto lineage = std::make_unique<Lineage>(p);
+  Lineage lineage(p);
   Builder build(p);
   for (std::size_t n = 0; n < p.nodes.size(); ++n) {
     const Statement* s = std::get_if<Statement>(&p.nodes[n]);
     if (!s || s->reduced.empty()) continue;
-    Former former{p, build, *lineage, *s};
+    Former former{p, build, lineage, *s};
     former.exponentials = exponentials;
     const bool formed = former.run();
     if (!former.refused.empty() && refusals && !former.seen.statistics.empty())
       refusals->push_back({former.name(), former.axis_name(s->reduced[0]), former.refused});
     if (!formed) continue;
+    const TensorId out = s->out;
     p.nodes.erase(p.nodes.begin() + static_cast<std::ptrdiff_t>(n));
     p.nodes.insert(p.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::make_move_iterator(former.made.begin()),
                    std::make_move_iterator(former.made.end()));
     n += former.made.size() - 1;
-    lineage = std::make_unique<Lineage>(p);
+    lineage.renew(out);
   }
   p = drop_unused(std::move(p));
   if (refusals) tell_kept(p, *refusals);

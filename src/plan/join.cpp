@@ -192,8 +192,6 @@ struct Joiner {
     return &at->second;
   }
 
-  int threads() const { return m.target == Target::cpu ? std::min(o.threads, default_threads()) : default_threads(); }
-
   void solve() {
     std::atomic<std::size_t> next{0};
     const auto work = [&](int) {
@@ -202,8 +200,8 @@ struct Joiner {
         *t.choice = choose(p, t.region, m, *t.asks, layouts, t.apart ? &*t.apart : nullptr);
       }
     };
-    if (threads() > 1 && tasks.size() > 4)
-      Pool(std::min(threads(), static_cast<int>(tasks.size() / 2))).run(work);
+    if (const int threads = planning_threads(m, o); threads > 1 && tasks.size() > 4)
+      Pool(std::min(threads, static_cast<int>(tasks.size() / 2))).run(work);
     else
       work(0);
     tasks.clear();
@@ -330,19 +328,12 @@ struct Joiner {
   void price_candidates() {
     rejected.resize(nodes.size());
     std::vector<Set> running;
-    const auto work = [&](int worker) {
-      if (worker != 0) {
-        running = cascading();
-        return;
-      }
-      for (std::size_t n = 0; n < nodes.size(); ++n)
-        for (Set& set : sets_from(static_cast<int>(n))) add_candidate(std::move(set), o);
-    };
-    const bool together = threads() > 1 && nodes.size() > 32;
-    if (together)
-      Pool(2).run(work);
-    else
-      for (int worker : {0, 1}) work(worker);
+    run_both(nodes.size() > 32 ? planning_threads(m, o) : 1,
+             [&] {
+               for (std::size_t n = 0; n < nodes.size(); ++n)
+                 for (Set& set : sets_from(static_cast<int>(n))) add_candidate(std::move(set), o);
+             },
+             [&] { running = cascading(); });
     // A cascade must be predicted to be faster, by however little: what lies between its reductions, a point for each
     // pair of rows and elements, is never stored, so beyond what the model sees it can only win.
     PlanOptions eager = o;
@@ -489,6 +480,10 @@ struct Joiner {
 };
 
 } // namespace
+
+int planning_threads(const Machine& m, const PlanOptions& o) {
+  return m.target == Target::cpu ? std::min(o.threads, default_threads()) : default_threads();
+}
 
 Joined join(const Program& p, const Machine& m, const PlanOptions& o, const std::vector<DimOrder>& layouts,
             const Grouping& given, Prices& prices) {

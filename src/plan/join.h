@@ -31,6 +31,7 @@ struct Prices {
   std::map<std::string, int> statements;    // numbers of their own signatures
   KnownStreams streams;
 };
+int planning_threads(const Machine&, const PlanOptions&);
 Joined join(const Program&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&, const Grouping&, Prices&);
 
 // Who reads each tensor, and how many statements write it: found once where many sets are asked about.

@@ -8,6 +8,7 @@
 #include "plan/in_parts.h"
 #include "plan/join.h"
 #include "plan/merge.h"
+#include "support/threads.h"
 
 namespace tilewright {
 
@@ -65,34 +66,41 @@ bool runnable(const Program& p, const Grouping& grouping) {
 
 namespace {
 
+PlannedKernel planned_kernel(const Plan& plan, const Readers& readers, Joined& joined, std::size_t g) {
+  const Program& p = *plan.program;
+  PlannedKernel k;
+  const auto region = unify(p, joined.grouping.groups[g]);
+  TW_ASSERT(static_cast<bool>(region));
+  k.region = *region;
+  fix_boundary(p, readers, *k.region);
+  k.name = p.tensor(p.statement(k.region->statements.back())->out).name;
+  k.schedule = std::move(joined.choices[g].schedule);
+  k.cost = std::move(joined.choices[g].cost);
+  // Equal regions share one choice: the tensors are this one's.
+  const auto moves = transfers(p, *k.region, k.schedule);
+  for (std::size_t i = 0; i < moves.size(); ++i) k.cost.moved[i].tensor = moves[i].tensor;
+  k.refusals = std::move(joined.grouping.refusals[g]);
+  if (plan.machine.target == Target::cpu) {
+    k.schedule.operands = choose_views(p, *k.region, &k.refusals, plan.options.strict, &plan.layouts);
+    k.gathered = price_views(p, *k.region, plan.machine, plan.options, k.schedule.operands);
+  }
+  k.groups = joined.groups[g];
+  k.together = k.groups > 1 ? joined.choices[g].price : -1;
+  k.apart = joined.apart[g];
+  k.alternatives = std::move(joined.alternatives[g]);
+  return k;
+}
+
 Plan assemble(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, std::vector<DimOrder> layouts, Joined joined) {
   const Program& p = *program;
   Plan plan{program, machine, options, {}, std::move(layouts), joined.search};
   const Readers readers = readers_by_tensor(p);
-  std::vector<PlannedKernel> kernels;
-  for (std::size_t g = 0; g < joined.grouping.groups.size(); ++g) {
-    PlannedKernel k;
-    const auto region = unify(p, joined.grouping.groups[g]);
-    TW_ASSERT(static_cast<bool>(region));
-    k.region = *region;
-    fix_boundary(p, readers, *k.region);
-    k.name = p.tensor(p.statement(k.region->statements.back())->out).name;
-    k.schedule = std::move(joined.choices[g].schedule);
-    k.cost = std::move(joined.choices[g].cost);
-    // Equal regions share one choice: the tensors are this one's.
-    const auto moves = transfers(p, *k.region, k.schedule);
-    for (std::size_t i = 0; i < moves.size(); ++i) k.cost.moved[i].tensor = moves[i].tensor;
-    k.refusals = std::move(joined.grouping.refusals[g]);
-    if (machine.target == Target::cpu) {
-      k.schedule.operands = choose_views(p, *k.region, &k.refusals, options.strict, &plan.layouts);
-      k.gathered = price_views(p, *k.region, machine, options, k.schedule.operands);
-    }
-    k.groups = joined.groups[g];
-    k.together = k.groups > 1 ? joined.choices[g].price : -1;
-    k.apart = joined.apart[g];
-    k.alternatives = std::move(joined.alternatives[g]);
-    kernels.push_back(std::move(k));
-  }
+  std::vector<PlannedKernel> kernels(joined.grouping.groups.size());
+  const auto half = kernels.size() / 2;
+  const auto fill = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t g = begin; g < end; ++g) kernels[g] = planned_kernel(plan, readers, joined, g);
+  };
+  run_both(planning_threads(machine, options), [&] { fill(0, half); }, [&] { fill(half, kernels.size()); });
   for (std::size_t n = 0; n < p.nodes.size(); ++n)
     if (const Opaque* o = std::get_if<Opaque>(&p.nodes[n])) {
       PlannedKernel k;
@@ -159,10 +167,15 @@ struct Candidate {
   Joined joined;
 };
 
-Candidate joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, Prices& prices) {
+Candidate joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, const Grouping& folded,
+                      Prices& prices) {
   auto layouts = choose_layouts(*program, machine.target == Target::cuda);
-  Joined joined = join(*program, machine, options, layouts, fold_maps(*program), prices);
+  Joined joined = join(*program, machine, options, layouts, folded, prices);
   return {std::move(program), std::move(layouts), std::move(joined)};
+}
+Candidate joined_plan(std::shared_ptr<const Program> program, const Machine& machine, const PlanOptions& options, Prices& prices) {
+  const Grouping folded = fold_maps(*program);
+  return joined_plan(std::move(program), machine, options, folded, prices);
 }
 
 constexpr std::int64_t least_share = 200; // of a plan that others are worth looking for
@@ -182,9 +195,12 @@ Plan make_plan(std::shared_ptr<const Program> program, const Machine& machine, c
   if (auto turned = machine.target == Target::cpu && options.objective == Objective::time ? turn_ends(*program) : std::nullopt)
     program = std::make_shared<Program>(std::move(*turned));
   if (!options.fuse) return plan_groups(program, machine, options, fold_maps(*program));
-  Merged merged = merge_siblings(*program, machine, options);
+  Merged merged;
+  Grouping folded;
+  run_both(planning_threads(machine, options), [&] { merged = merge_siblings(*program, machine, options); },
+           [&] { folded = fold_maps(*program); });
   Prices prices;
-  Candidate best = joined_plan(program, machine, options, prices);
+  Candidate best = joined_plan(program, machine, options, folded, prices);
   std::int64_t saves = 0;
   for (const Alternative& a : merged.sets)
     if (a.rule.empty()) saves += a.apart - a.together;

@@ -136,6 +136,11 @@ Pool::Pool(int threads) : state_(std::make_unique<State>(std::max(1, threads))) 
 
 Pool::~Pool() { state_->stop(); }
 
+void run_both(int threads, FunctionRef<void()> first, FunctionRef<void()> second) {
+  if (threads < 2) return first(), second();
+  Pool(2).run([&](int worker) { worker == 0 ? first() : second(); });
+}
+
 int Pool::size() const { return state_->size; }
 
 void Pool::run(FunctionRef<void(int worker)> region) {

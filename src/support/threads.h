@@ -60,6 +60,9 @@ private:
   std::unique_ptr<State> state_;
 };
 
+// Two functions that do not need each other: on two threads, or one after the other where there is only one.
+void run_both(int threads, FunctionRef<void()> first, FunctionRef<void()> second);
+
 class Barrier {
 public:
   explicit Barrier(int threads);

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from tool import Case, MLP, SCALE, run, write_model
+from tool import Case, ATTENTION, MLP, SCALE, run, write_model
 
 PAIR = """program pair(c=24, f=96, y=28, x=28, i=3, j=3)
 input X[c y x] : f32
@@ -186,6 +186,14 @@ class Peer(Case):
         text = self.expect(0, "bench", MLP, "--vs", "layerwise", "--iterations", 2).stdout
         self.assertIn("layer by layer", text)
         self.assertIn("rank correlation", text)
+
+    def test_bench_tells_what_joined_kernels_gain(self):
+        sizes = [word for size in ("h=4", "q=512", "x=512", "d=64") for word in ("--size", size)]
+        done = self.expect(0, "bench", ATTENTION, *sizes, "--vs", "layerwise", "--iterations", 2, "--json")
+        (gain,) = json.loads(done.stdout)["joined"]
+        self.assertEqual(gain["name"], "O")
+        self.assertGreater(gain["apart_kernels"], 1)
+        self.assertGreater(gain["apart_seconds"], 0)
 
     def test_a_python_that_is_not_there_is_a_missing_tool(self):
         self.expect(4, "verify", self.model, "--against", "onnxruntime", "--python", "/nowhere/python", message="--python")

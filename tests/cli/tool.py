@@ -10,6 +10,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = os.environ.get("TILEWRIGHT_TOOL", str(ROOT / "build" / "tilewright"))
+ATTENTION = str(ROOT / "examples" / "attention.tw")
 MLP = str(ROOT / "examples" / "mlp.tw")
 SCALE = """program scale(n=2, c=3)
 input X[n c] : f32
