@@ -211,6 +211,13 @@ struct FragmentChooser {
     }
     return turn;
   }
+  // Whether data decides, point by point, what counts.
+  bool masked() const {
+    const std::function<bool(const ScalarRef&)> reads = [&](const ScalarRef& g) {
+      return g && ((g->op == Op::read && g->dtype == DType::boolean) || std::any_of(g->args.begin(), g->args.end(), reads));
+    };
+    return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return reads(p.statement(id)->guard); });
+  }
   // Instructions a point, of a map or a reduction: those of extremes and roundings take two slots.
   double slots(const Statement& st) const {
     if (st.reducer != Reducer::none) return st.reducer == Reducer::sum ? 1 : 2;
@@ -273,6 +280,8 @@ struct FragmentChooser {
     Schedule s;
     s.threads = 128 * groups, s.fragments = true, s.resident = 1, s.overlapped = may_overlap();
     if (extent(stream) <= chunk || chunk % 16 || s.threads + 128 > m.core.block_threads) return;
+    // What a mask leaves out begins and ends at powers of two, mostly: turns that do not would lie across it.
+    if (masked() && (chunk & (chunk - 1))) return;
     const bool uneven = std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return p.statement(id)->guard != nullptr; });
     if (registers(chunk, uneven) > role_registers(s.threads, 1, true, static_cast<int>(m.core.registers)).computing) return;
     for (RegionAxis a : batch) s.steps.push_back({AxisStep::How::tile, a, 1});
@@ -281,7 +290,7 @@ struct FragmentChooser {
     // Few rows are filled up to what one group has.
     if ((groups > 1 && extent(rows) < 64 * groups) || !legality(p, r, s, m).empty()) return;
     // Blocks of a cluster share boxes, so they must take the same turns.
-    if (cluster > 1 && (!live_turns(p, r, s).every() || !in_clusters(r, s, cluster))) return;
+    if (cluster > 1 && (!live_turns(p, r, s).every() || masked() || !in_clusters(r, s, cluster))) return;
     std::int64_t tiles = 1;
     for (const AxisStep& step : s.steps)
       if (step.how == AxisStep::How::tile) tiles = checked_mul(tiles, ceil_div_i64(extent(step.axis), step.size));
