@@ -42,7 +42,7 @@ struct ValueAt {
 //            side by side share the reduced points of each box, and add up what they have in the end
 //   tensor:  each warp computes rows x columns of a contraction, `warps` of them side by side; warps_k share the products of each chunk
 //            and add up what they have in the end
-//   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself
+//   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself; not tensor: a reduction of one of these operands' rows, by the threads that have the rows' sums, meanwhile
 struct LeafAt {
   StatementId statement = -1;
   bool tensor = false, group = false;
