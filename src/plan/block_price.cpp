@@ -49,7 +49,17 @@ struct Pricer {
     const double bytes = macs * static_cast<double>(bytes_of(type)) * (1.0 / l.rows + 1.0 / l.columns);
     const double rate = operations_per_second(b.m, *warp_unit(b.m, type), type) / cores;
     const double steps = macs / blocks_steps(l);     // of 16 products, one behind the other
+    if (l.by_element) return by_element(2 * macs / rate, i, l);
     return {2 * macs / rate, 0, seen.scratch * bytes / scratch_rate(), 0, b.s.threads / 32.0, steps / iterations() * b.m.units[static_cast<std::size_t>(*warp_unit(b.m, type))].latency};
+  }
+  // Fragments of single elements: an access for each and half an instruction to put it beside another; where products are is found once a step.
+  Work by_element(double tensor, std::size_t i, const LeafAt& l) const {
+    constexpr double place = 40, together = 1.5, line = 128;
+    double products = 1;
+    for (AxisId a : statement(i).reduced) products *= static_cast<double>(statement(i).axes[static_cast<std::size_t>(a)].constant());
+    const double steps = std::ceil(products / 16), warps = b.s.threads / 32.0, elements = steps * (l.rows / 16.0 * 8 + l.columns / 8.0 * 4);
+    const double latency = b.m.units[static_cast<std::size_t>(*warp_unit(b.m, b.p.tensor(b.facts[i].contraction->a->tensor).dtype))].latency;
+    return {tensor, warps * 32 * (elements * together + steps * (place + l.rows / 16.0 * l.columns / 8.0)) / slots(), warps * elements * line / scratch_rate(), 0, warps, steps * latency};
   }
   double blocks_steps(const LeafAt& l) const { return 16.0 * l.rows * l.warps_m * l.columns * l.warps_n * l.warps_k; }
   // Rows of fragments that hold no row of the tile.
@@ -129,6 +139,7 @@ struct Pricer {
       std::int64_t points = l->tensor ? l->rows * l->columns / 32 : 1, fetched = l->tensor && !l->group ? (l->rows + l->columns) / 2 : 0;
       for (std::int64_t t : l->tile) points *= t;
       if (!l->tensor) fetched = 32 + points / 4;
+      if (l->by_element) fetched = 48 + l->rows / 8 * 2 + l->columns / 8 * 4;
       if (streamed) held += points, most = std::max(most, fetched);
       else most = std::max(most, points + fetched);
     }
@@ -207,7 +218,7 @@ struct Pricer {
     const LevelId near = cache ? *cache : level_of(b.m, LevelRole::memory), far = level_of(b.m, LevelRole::memory);
     const double loaded = static_cast<double>(b.cost.loaded) / blocks, stored = static_cast<double>(b.cost.stored) / blocks;
     all.copy = (fetched(loaded) + stored) / (bytes_per_second(b.m, near) / cores);
-    const double own = ((iterations() * seen.iteration + seen.block) * b.s.threads + (bulk() ? 0 : loaded / 16 * seen.load) + stored / 16 * seen.store) / slots();
+    const double own = ((iterations() * seen.iteration + seen.block) * b.s.threads + (bulk() ? 0 : (b.pieces < 0 ? loaded / 16 : b.pieces) * seen.load) + stored / 16 * seen.store) / slots();
     all.issue += own, chain += own / filled(b.s.threads / 32.0);
     const double one = loaded / iterations() / bytes_per_second(b.m, near, Direction::down, 1);   // an iteration's copies
     const bool near_enough = cache && b.cost.compulsory <= b.m.levels[static_cast<std::size_t>(near)].usable;

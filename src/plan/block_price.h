@@ -19,6 +19,7 @@ struct BlockPlan {
   const std::vector<StatementFacts>& facts;
   const Cost& cost;
   std::int64_t scratch = 0;              // bytes of a block
+  double pieces = -1;                    // that its threads copy; below 0: all of 16 bytes
 };
 double block_seconds(const BlockPlan&);
 int resident_blocks(const BlockPlan&);   // that fit a core at most, by scratch, threads and the registers that the leaves need

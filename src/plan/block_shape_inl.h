@@ -7,6 +7,7 @@
 #include <set>
 
 #include "plan/block_price.h"
+#include "schedule/pieces.h"
 
 namespace tilewright {
 
@@ -213,7 +214,7 @@ struct BlockShape {
         if (v.tensor != t) continue;
         std::int64_t elements = 1;
         for (std::size_t i = 0; i < v.order.size(); ++i)
-          elements *= full(s, box[static_cast<std::size_t>(v.order[i])]) + (i + 1 == v.order.size() ? v.pad : 0);
+          elements *= full(s, box[static_cast<std::size_t>(v.order[i])]) + (i + 1 == v.order.size() ? v.lead + v.pad : 0);
         const std::int64_t granule = v.swizzled ? 1024 : 128;
         total = ceil_div_i64(total, granule) * granule + v.stages * (ceil_div_i64(elements * width_of(t), granule) * granule);
       }
@@ -226,6 +227,35 @@ struct BlockShape {
       for (ValueAt& v : s.values)
         if (v.tensor == t && v.pad * width_of(t) == 16 && full(s, box[static_cast<std::size_t>(v.order.back())]) * width_of(t) % 32 == 16) v.pad = 0;
     });
+  }
+  // Rows that begin within a piece of 16 bytes get room for all of it.
+  void align_rows(Schedule& s) const {
+    for (const Transfer& t : order_of(s).moves)
+      for (ValueAt& v : s.values)
+        if (v.tensor == t.tensor && !t.store && v.order == layouts[static_cast<std::size_t>(t.tensor)]) align_to_pieces(p, s, v, t.box, extents(s, t.box));
+  }
+  std::vector<std::int64_t> extents(const Schedule& s, const std::vector<Span>& box) const {
+    std::vector<std::int64_t> list;
+    for (const Span& span : box) list.push_back(full(s, span));
+    return list;
+  }
+  // Copies that a block's threads issue, by the work of one of 16 bytes: single elements find their places one by one.
+  double pieces(const Schedule& s, const Cost& moved) const {
+    constexpr double single = 3;
+    const auto& moves = order_of(s).moves;
+    double sum = 0;
+    for (std::size_t i = 0; i < moves.size(); ++i) {
+      if (moves[i].store) continue;
+      const auto bytes = static_cast<double>(moved.moved[i].bytes);
+      double each = 1.0 / 16;
+      for (const ValueAt& v : s.values)
+        if (v.tensor == moves[i].tensor && v.level == LevelRole::scratch) {
+          const std::int64_t width = piece_width(p, s, v, moves[i].box, extents(s, moves[i].box));
+          each = (width == 1 ? single : 1) / static_cast<double>(width * width_of(v.tensor));
+        }
+      sum += bytes * each;
+    }
+    return sum / static_cast<double>(std::max<std::int64_t>(moved.tiles, 1));
   }
   // What maps behind a reduction read: it can be on its way while the sums are made.
   std::vector<TensorId> read_behind() const {
@@ -282,14 +312,36 @@ struct BlockShape {
     const auto full = full_ranges(s, i);
     const auto of = [&](AxisId a) { return full[static_cast<std::size_t>(a)]; };
     const AxisId k = along(*c->a);
-    if (!std::count(c->k.begin(), c->k.end(), k) || of(k) % 8) return std::nullopt;
-    if (along(*c->b) != k && (c->n.size() != 1 || along(*c->b) != c->n[0])) return std::nullopt;
+    if (!std::count(c->k.begin(), c->k.end(), k) || of(k) % 8) return by_element_leaf(s, i);
+    if (along(*c->b) != k && (c->n.size() != 1 || along(*c->b) != c->n[0])) return by_element_leaf(s, i);
     std::int64_t rows = 1, columns = 1;
     for (AxisId a : c->m) rows *= of(a);
     for (AxisId a : c->n) columns *= of(a);
     for (AxisId a : c->batch)
       if (of(a) != 1) return std::nullopt;
     return tensor_leaf(i, rows, columns, of(k), 1, s.threads / 32);
+  }
+
+  // The same of products over several axes, or of few elements, in any order: fragments are put together by the element.
+  std::optional<LeafAt> by_element_leaf(const Schedule& s, std::size_t i) const {
+    constexpr std::int64_t most_products = 160, least_rows = 32;
+    const auto& c = facts[i].contraction;
+    if (!c || !warp_unit(m, p.tensor(c->a->tensor).dtype) || p.tensor(c->a->tensor).dtype != p.tensor(c->b->tensor).dtype) return std::nullopt;
+    for (const Access* x : {c->a, c->b})
+      if (std::none_of(s.values.begin(), s.values.end(), [&](const ValueAt& v) { return v.tensor == x->tensor && v.stages == 1 && !v.swizzled; })) return std::nullopt;
+    const auto full = full_ranges(s, i);
+    const auto count = [&](const std::vector<AxisId>& axes) {
+      std::int64_t n = 1;
+      for (AxisId a : axes) n *= full[static_cast<std::size_t>(a)];
+      return n;
+    };
+    for (AxisId a : c->k)
+      if (Size(full[static_cast<std::size_t>(a)]) != statement(i).axes[static_cast<std::size_t>(a)]) return std::nullopt;
+    const std::int64_t products = count(c->k), rows = count(c->m);
+    if (products > most_products || rows < least_rows || count(c->batch) != 1) return std::nullopt;
+    auto leaf = tensor_leaf(i, rows, count(c->n), 16, ceil_div_i64(products, 16), s.threads / 32);
+    if (leaf) leaf->by_element = true;
+    return leaf;
   }
 
   static std::int64_t divisor(std::int64_t n, std::int64_t most) {

@@ -46,7 +46,7 @@ struct BlockChooser : BlockShape {
       });
     for (TensorId t : handed_on) place(t);
     for (TensorId t : read_behind()) place(t, true);
-    odd_rows(s);
+    odd_rows(s), align_rows(s);
   }
   // What is brought in by each iteration of the stream has several stages.
   void stage(Schedule& s, int stages) const {
@@ -220,8 +220,10 @@ struct BlockChooser : BlockShape {
     const DType type = p.tensor(facts[last].contraction->a->tensor).dtype;
     std::optional<LeafAt> tensor;
     if (warp_unit(m, type) && std::min(chunk, extent(products)) % 8 == 0) tensor = tensor_leaf(last, height, width, std::min(chunk, extent(products)), ceil_div_i64(extent(products), chunk), threads / 32);
-    if (!tensor && height * width > 64 * threads) return;
     place_values(s, last);
+    if (!tensor)
+      if (const auto own = by_element_leaf(s, last)) try_stages(s, last, own, 1, found);
+    if (!tensor && height * width > 64 * threads) return;
     if (const auto group = group_leaf(last, height, width, chunk, threads)) {
       Schedule grouped = s;
       swizzle(grouped, last);
@@ -252,9 +254,10 @@ struct BlockChooser : BlockShape {
         if (scratch + parts_bytes(way) > m.core.block_scratch) continue;
         if (std::any_of(way.begin(), way.end(), [](const LeafAt& l) { return l.tile.size() > 0 && elements(l) > 64; })) continue;
         const std::int64_t need = scratch + parts_bytes(way);
+        const double copied = pieces(tried, moved);
         const int most = resident_blocks({p, r, tried, m, facts, moved, need});
         for (tried.resident = most; tried.resident > 0; tried.resident = tried.resident > 4 ? tried.resident / 2 : tried.resident - 1) {
-          found.push_back({tried, block_seconds({p, r, tried, m, facts, moved, need})});
+          found.push_back({tried, block_seconds({p, r, tried, m, facts, moved, need, copied})});
           for (Schedule& bulk : bulk_variants(p, r, tried, m, layouts)) {
             const double seconds = block_seconds({p, r, bulk, m, facts, moved, need});
             found.push_back({std::move(bulk), seconds});

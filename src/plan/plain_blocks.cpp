@@ -169,10 +169,11 @@ struct PlainChooser : BlockShape {
 
   void offer(Schedule s, RegionAxis other, bool inputs, std::vector<BlockChoice>& found) const {
     place_values(s, inputs, other);
-    odd_rows(s);
+    odd_rows(s), align_rows(s);
     const std::int64_t values = scratch_bytes(s);
     if (values > m.core.block_scratch) return;
     const Cost moved = cost_of(s);
+    const double copied = pieces(s, moved);
     std::vector<std::vector<LeafAt>> known;
     for (const Limits& most :
          {Limits{8, 4, 1}, Limits{8, 2, 1}, Limits{4, 4, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}, Limits{1, 1, 1}}) {
@@ -187,7 +188,7 @@ struct PlainChooser : BlockShape {
       if (scratch > m.core.block_scratch) continue;
       const int most_resident = resident_blocks({p, r, s, m, facts, moved, scratch});
       for (s.resident = most_resident; s.resident > 0; s.resident /= 2)
-        found.push_back({s, block_seconds({p, r, s, m, facts, moved, scratch})});
+        found.push_back({s, block_seconds({p, r, s, m, facts, moved, scratch, copied})});
     }
   }
   void try_all(const std::vector<Cut>& cuts, std::size_t at, Schedule s, RegionAxis other, bool inputs,

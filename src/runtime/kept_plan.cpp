@@ -81,10 +81,10 @@ void field(A& a, T& v) {
 template <class A, class T> void field(A& a, std::vector<T>& list);
 template <class A> void field(A& a, AxisStep& s) { field(a, s.how), field(a, s.axis), field(a, s.size); }
 template <class A> void field(A& a, ValueAt& v) {
-  field(a, v.tensor), field(a, v.level), field(a, v.order), field(a, v.pad), field(a, v.swizzled), field(a, v.stages), field(a, v.kept), field(a, v.bulk);
+  field(a, v.tensor), field(a, v.level), field(a, v.order), field(a, v.pad), field(a, v.swizzled), field(a, v.stages), field(a, v.kept), field(a, v.bulk), field(a, v.lead);
 }
 template <class A> void field(A& a, LeafAt& l) {
-  field(a, l.statement), field(a, l.tensor), field(a, l.group), field(a, l.tile), field(a, l.warps_m), field(a, l.warps_n), field(a, l.rows), field(a, l.columns), field(a, l.lanes), field(a, l.warps_k);
+  field(a, l.statement), field(a, l.tensor), field(a, l.group), field(a, l.tile), field(a, l.warps_m), field(a, l.warps_n), field(a, l.rows), field(a, l.columns), field(a, l.lanes), field(a, l.warps_k), field(a, l.by_element);
 }
 template <class A> void field(A& a, Schedule& s) {
   field(a, s.steps), field(a, s.threads), field(a, s.values), field(a, s.leaves), field(a, s.isa), field(a, s.resident), field(a, s.band), field(a, s.blocks), field(a, s.cluster);

@@ -26,7 +26,8 @@ struct AxisStep {
 // where it lies, and a result lives wherever the target likes. `pad`: elements between rows, against bank conflicts; or `swizzled`:
 // rows of 128 bytes whose pieces of 16 bytes are exchanged by the row's number, a longer row in panels. `stages`: how many boxes of a
 // streamed operand (of one that stays for a tile: of tiles) are there at once, so that the next ones are on their way while one is read; each is read for `kept` iterations
-// more than its own. `bulk`: the copy engine brings whole boxes, on behalf of four warps beside those that compute.
+// more than its own. `bulk`: the copy engine brings whole boxes, on behalf of four warps beside those that compute. `lead`: elements before
+// each row, for what a copy in pieces of 16 bytes brings where the box begins within one.
 struct ValueAt {
   TensorId tensor = -1;
   LevelRole level = LevelRole::scratch;
@@ -35,20 +36,24 @@ struct ValueAt {
   bool swizzled = false;
   int stages = 1, kept = 0;
   bool bulk = false;
+  std::int64_t lead = 0;
 };
 
 // How the threads of a block share the points of a reduction and of the maps behind it.
 //   vector:  each thread computes boxes of `tile` points (one extent a parallel axis of the statement, ascending); or `lanes` threads
 //            side by side share the reduced points of each box, and add up what they have in the end
 //   tensor:  each warp computes rows x columns of a contraction, `warps` of them side by side; warps_k share the products of each chunk
-//            and add up what they have in the end
-//   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself; not tensor: a reduction of one of these operands' rows, by the threads that have the rows' sums, meanwhile
+//            and add up what they have in the end; `by_element`: products of several axes, or of few elements, one behind the other; fragments
+//            are put together from single elements of scratch
+//   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself; not tensor:
+//            a reduction of the first operand's rows, by the threads that have the rows' sums, meanwhile
 struct LeafAt {
   StatementId statement = -1;
   bool tensor = false, group = false;
   std::vector<std::int64_t> tile;
   int warps_m = 1, warps_n = 1, rows = 16, columns = 8;
   int lanes = 1, warps_k = 1;
+  bool by_element = false;
 };
 
 // An operand that is read through slots: micro-tiles of it that hold nothing but zeros are not visited, and what is between the

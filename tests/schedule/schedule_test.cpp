@@ -14,6 +14,7 @@
 #include "expr/random_program.h"
 #include "expr/text.h"
 #include "schedule/layout.h"
+#include "schedule/pieces.h"
 
 namespace tilewright {
 namespace {
@@ -369,6 +370,30 @@ TEST(Depths, OfAWindowInsideAStream) {
   // Tiles stand around streams.
   std::swap(s.steps[0], s.steps[1]);
   EXPECT_FALSE(legality(p, *r, s, machine_named("generic-avx2")).empty());
+}
+
+// Rows of 33 elements from one before a piece of 16 bytes on: a lead of seven makes five pieces of them.
+TEST(Pieces, OfRowsThatBeginWithinOne) {
+  const Program p = fix_sizes(parse("program first(h=16, w=64, H=32, V=128, i=3, j=3)\ninput X[H V], W[i j] : f16\n"
+                                    "Y[h w] = sum[i j] X[2*h+i-1, 2*w+j-1 else 0] * W[i j]\noutput Y\n", "first.tw"), {});
+  const auto region = unify(p, {0});
+  ASSERT_TRUE(region);
+  Schedule s;
+  s.steps = {{AxisStep::How::tile, 0, 4}, {AxisStep::How::tile, 1, 16}};
+  const auto moves = transfers(p, *region, s);
+  const auto x = std::find_if(moves.begin(), moves.end(), [&](const Transfer& t) { return p.tensor(t.tensor).name == "X"; });
+  ASSERT_NE(x, moves.end());
+  ValueAt v{x->tensor, LevelRole::scratch, {0, 1}};
+  EXPECT_EQ(piece_width(p, s, v, x->box, {9, 33}), 1);
+  align_to_pieces(p, s, v, x->box, {9, 33});
+  EXPECT_EQ(v.lead, 7);
+  EXPECT_EQ(v.pad, 0);
+  EXPECT_EQ(piece_width(p, s, v, x->box, {9, 33}), 8);
+  EXPECT_EQ(brought_by_pieces(v, 33, 8), 40);
+  s.steps[1].size = 15;                                  // 30 * tile - 1 lies anywhere within a piece
+  ValueAt odd{x->tensor, LevelRole::scratch, {0, 1}};
+  align_to_pieces(p, s, odd, transfers(p, *region, s)[static_cast<std::size_t>(x - moves.begin())].box, {9, 31});
+  EXPECT_EQ(odd.lead, 0);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 //
 //   load X[y0-1:y1+1, c0:c1] -> scratch      each thread copies every threads-th piece of the box; pieces outside of the tensor are zeros
 #pragma once
+#include "schedule/pieces.h"
 #include "target/cuda/slots_inl.h"
 
 namespace tilewright::cuda {
@@ -16,14 +17,14 @@ struct Copies : SlotText {
     const auto d = static_cast<std::size_t>(outer.back());
     const Through* const list = through_of(b, d);
     if (list && (list->key || list->size != 1 || slots(list->slots).unit == 1)) return 1;
-    if (b.box[d].step != 1 || b.outside.value_or(0) != 0 || b.box[d].floor > 0 || b.box[d].ceiling < dim(b.tensor, d)) return 1;
-    for (std::int64_t bytes : {16, 8, 4}) {
-      const std::int64_t v = bytes / static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype));
-      if (v < 1) break;
-      if (list && slots(list->slots).unit % v) continue;
-      if (b.extent[d] % v == 0 && dim(b.tensor, d) % v == 0 && b.at->pad % v == 0 && multiple_of(s, b.box[d].low, v)) return v;
-    }
-    return 1;
+    if (b.outside.value_or(0) != 0) return 1;
+    std::int64_t width = piece_width(p, s, *b.at, b.box, b.extent);
+    while (width > 1 && list && slots(list->slots).unit % width) width /= 2;
+    return width;
+  }
+  // Places along a dim that are brought in pieces of `width` along the innermost one.
+  std::int64_t places(const Buffer& b, std::size_t d, std::int64_t width) const {
+    return d == static_cast<std::size_t>(b.at->order.back()) ? brought_by_pieces(*b.at, brought(b, d), width) / width : brought(b, d);
   }
 
   // The condition under which a place of the box is an element of it; empty where that is certain.
@@ -51,8 +52,7 @@ struct Copies : SlotText {
     Rows n;
     n.width = copy_width(b);
     n.items = 1;
-    for (std::size_t d = 0; d < b.extent.size(); ++d) n.items *= brought(b, d);
-    n.items /= n.width;
+    for (std::size_t d = 0; d < b.extent.size(); ++d) n.items *= places(b, d, n.width);
     if (b.extent.empty() || n.width * static_cast<std::int64_t>(bytes_of(p.tensor(b.tensor).dtype)) < 4 || b.outside.value_or(0) != 0) return n;
     n.inner = n.items;
     for (std::size_t i = 0; i + 1 < b.at->order.size() && n.outer == SIZE_MAX; ++i)
@@ -126,8 +126,9 @@ struct Copies : SlotText {
   }
   // Names the place of `rest` along a dim, in the box and in the tensor (there without the terms of `loop`), and takes it off.
   void name_place(const Buffer& b, std::size_t d, std::int64_t width, int loop) {
-    const std::int64_t scale = d == static_cast<std::size_t>(b.at->order.back()) ? width : 1, extent = brought(b, d) / scale;
-    line(fmt::format("const int o{} = int(rest % {}){}; rest /= {};", d, extent, scale == 1 ? "" : fmt::format(" * {}", scale), extent));
+    const bool inner = d == static_cast<std::size_t>(b.at->order.back());
+    const std::int64_t scale = inner ? width : 1, count = places(b, d, width), lead = inner && width > 1 ? b.at->lead : 0;
+    line(fmt::format("const int o{} = int(rest % {}){}{}; rest /= {};", d, count, scale == 1 ? "" : fmt::format(" * {}", scale), lead ? fmt::format(" - {}", lead) : "", count));
     line(fmt::format("const int i{} = {} + o{}{};", d, affine(without(b.box[d].low, loop)), d, b.box[d].step == 1 ? "" : fmt::format(" * {}", b.box[d].step)));
   }
 

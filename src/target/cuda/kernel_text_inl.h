@@ -91,7 +91,7 @@ struct KernelText {
       const bool inner = i + 1 == b.at->order.size(), packed = b.box[d].step > 1 && n % b.box[d].step == 0;
       stride[d] = packed ? n / b.box[d].step : n;
       if (b.at->swizzled) n = inner ? swizzled_row(b) : n * (packed ? brought(b, d) : b.extent[d]);     // along a row within its panel
-      else n = n * (packed ? brought(b, d) : b.extent[d]) + (inner ? b.at->pad : 0);
+      else n = n * (packed ? brought(b, d) : b.extent[d]) + (inner ? b.at->lead + b.at->pad : 0);
     }
     for (std::size_t d = 0; d < b.through.size(); ++d)
       if (b.through[d].with >= 0) stride[d] = 0;
@@ -127,8 +127,8 @@ struct KernelText {
         const std::int64_t granule = b.at->swizzled ? 1024 : 128, bytes = ceil_div_i64(elements * width, granule) * granule;
         out.scratch = ceil_div_i64(out.scratch, granule) * granule;
         if (b.at->stages > 1) stage_elements[b.tensor] = bytes / width;
-        line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>(scratch + {2});", stored_type_of(p.tensor(b.tensor).dtype),
-                         b.at->stages > 1 ? "ring_" + tensor(b.tensor) : w.pointer, out.scratch));
+        line(fmt::format("{0}* const {1} = reinterpret_cast<{0}*>(scratch + {2}){3};", stored_type_of(p.tensor(b.tensor).dtype),
+                         b.at->stages > 1 ? "ring_" + tensor(b.tensor) : w.pointer, out.scratch, b.at->lead ? fmt::format(" + {}", b.at->lead) : ""));
         out.scratch += bytes * b.at->stages;
       }
       where[b.tensor] = std::move(w);

@@ -191,6 +191,10 @@ template <int pending> TW_DEVICE void group_wait() { asm volatile("wgmma.wait_gr
 template <int groups> TW_DEVICE void turn_begins() { if constexpr (groups > 1) asm volatile("bar.sync %0, 256;" :: "r"(2 + int(threadIdx.x / 128)) : "memory"); }
 template <int groups> TW_DEVICE void turn_ends() { if constexpr (groups > 1) asm volatile("bar.arrive %0, 256;" :: "r"(2 + int(threadIdx.x / 128 + 1) % groups) : "memory"); }
 TW_DEVICE void scratch_to_group() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Two elements of a row in a register, 0 for one that is not there.
+template <class T> TW_DEVICE unsigned two(const T* row, int first, int second, bool has_first, bool has_second) {
+  return (has_first ? unsigned(row[first].bits) : 0u) | (has_second ? unsigned(row[second].bits) << 16 : 0u);
+}
 // c[16 x 8] += a[16 x 16] * b[16 x 8]
 template <class T> TW_DEVICE void multiply_add(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1);
 template <> __device__ __forceinline__ void multiply_add<f16>(float* c, const unsigned (&a)[4], unsigned b0, unsigned b1) {

@@ -46,9 +46,10 @@ struct TensorLeaf : RidingRows {
       return Refused{fmt::format("no tensor instruction for {} x {}", name_of(type), name_of(p.tensor(t.b->tensor).dtype))};
     for (AxisId a : c->k) {
       const RegionAxis x = region_axis(a);
-      if (t.k < 0 && stride_along(points, leaf.first, *t.a, x) == 1) t.k = x;
+      if (!leaf.at->by_element && t.k < 0 && stride_along(points, leaf.first, *t.a, x) == 1) t.k = x;
       else t.taps.push_back(x);
     }
+    if (leaf.at->by_element) return element_tile(points, leaf, std::move(t));
     // Its rows may lie side by side instead: then its fragments are turned as they are read.
     if (t.k < 0 && t.taps.size() == 1 && t.m.size() == 1 && t.rows % 8 == 0 && stride_along(points, leaf.first, *t.a, t.m[0]) == 1 && stride_along(points, leaf.first, *t.a, t.taps[0]) % 8 == 0)
       t.k = t.taps[0], t.taps.clear(), t.turned = true;
@@ -66,9 +67,21 @@ struct TensorLeaf : RidingRows {
     const LeafAt& at = *leaf.at;
     if (!at.group && (buffer_of(t.a->tensor).at->swizzled || (buffer_of(t.b->tensor).at->swizzled && (!t.k_last || t.n.size() != 1 || full(points, t.k) != 64))))
       return Refused{"swizzled rows are not those of the products"};
-    if (at.rows % 16 || at.columns % 16 || at.warps_m * at.warps_n * at.warps_k * 32 != s.threads || (at.warps_k > 1 && full(points, t.k) % (16 * at.warps_k)) || at.warps_m * at.rows < t.rows ||
-        at.warps_n * at.columns != t.columns)
-      return Refused{fmt::format("{} x {} warps of {} x {} do not make a tile of {} x {}", at.warps_m, at.warps_n, at.rows, at.columns, t.rows, t.columns)};
+    if ((at.warps_k > 1 && full(points, t.k) % (16 * at.warps_k)) || !covers(at, t)) return Refused{no_cover(at, t)};
+    return t;
+  }
+  bool covers(const LeafAt& at, const Tile& t) const {
+    return at.rows % 16 == 0 && at.columns % 16 == 0 && at.warps_m * at.warps_n * at.warps_k * 32 == s.threads && at.warps_m * at.rows >= t.rows && at.warps_n * at.columns == t.columns;
+  }
+  static std::string no_cover(const LeafAt& at, const Tile& t) {
+    return fmt::format("{} x {} warps of {} x {} do not make a tile of {} x {}", at.warps_m, at.warps_n, at.rows, at.columns, t.rows, t.columns);
+  }
+  // All reduced axes are taps there.
+  Or<Tile> element_tile(const Points& points, const Leaf& leaf, Tile t) const {
+    for (const Access* x : {t.a, t.b})
+      if (buffer_of(x->tensor).at->swizzled) return Refused{p.tensor(x->tensor).name + " is swizzled"};
+    t.clamp_a = !holds(points, leaf, *t.a), t.clamp_b = !holds(points, leaf, *t.b);
+    if (leaf.at->group || leaf.at->warps_k > 1 || !covers(*leaf.at, t)) return Refused{no_cover(*leaf.at, t)};
     return t;
   }
 
@@ -127,6 +140,7 @@ struct TensorLeaf : RidingRows {
     }
     const LeafAt& at = *leaf.at;
     if (at.group) return group_step(points, leaf, *t);
+    if (at.by_element) return element_step(points, leaf, *t);
     const int m_fragments = at.rows / 16, n_fragments = at.columns / 8;
     const std::string type = stored_type_of(p.tensor(t->a->tensor).dtype);
     const std::int64_t b_k = stride_along(points, leaf.first, *t->b, t->k);
@@ -191,6 +205,69 @@ struct TensorLeaf : RidingRows {
                               : b_k == 1                          ? k
                                                                   : fmt::format("{} * {}", k, b_k);
     line(fmt::format("for (int n = 0; n < {}; ++n) load_matrices{}(b[{}][n], b_row[n] + {}{});", n_fragments / 2, t.k_last ? "" : "_transposed", at, along, b_back));
+  }
+
+  // ---- fragments of single elements: a thread has two products side by side, and those eight further on, of rows lane / 4 and eight below
+
+  void element_step(const Points& points, const Leaf& leaf, const Tile& t) {
+    const LeafAt& at = *leaf.at;
+    const int m_fragments = at.rows / 16, n_fragments = at.columns / 8;
+    const std::string type = stored_type_of(p.tensor(t.a->tensor).dtype);
+    std::int64_t products = 1;
+    for (RegionAxis x : t.taps) products *= full(points, x);
+    line("{");
+    ++depth;
+    warp_names(at);
+    fixed_axes(points, leaf, t);
+    for (RegionAxis x : t.taps) line(fmt::format("const int {} = {};", axis(points, x), low(points, x)));
+    line(fmt::format("const {0} *a_row[{1}][2], *b_column[{2}];", type, m_fragments, n_fragments));
+    line("#pragma unroll");
+    line(fmt::format("for (int m = 0; m < {}; ++m) {{", 2 * m_fragments));
+    ++depth;
+    line(fmt::format("const int row = min(warp_m * {} + m * 8 + lane / 4, {});", at.rows, t.rows - 1));
+    unflatten(points, t.m, "row", t.clamp_a);
+    line(fmt::format("a_row[m / 2][m % 2] = &{};", element(points, leaf.first, *t.a)));
+    close(1);
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {}; ++n) {{", n_fragments));
+    ++depth;
+    line(fmt::format("const int column = warp_n * {} + n * 8 + lane / 4;", at.columns));
+    unflatten(points, t.n, "column", t.clamp_b);
+    line(fmt::format("b_column[n] = &{};", element(points, leaf.first, *t.b)));
+    close(1);
+    line("#pragma unroll");
+    line(fmt::format("for (int k = 0; k < {}; k += 16) {{", products));
+    ++depth;
+    name_products(points, leaf, t, products);
+    line(fmt::format("unsigned b[{}][2];", n_fragments));
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {}; ++n) b[n][0] = two(b_column[n], b_at[0], b_at[1], there[0], there[1]), b[n][1] = two(b_column[n], b_at[2], b_at[3], there[2], there[3]);", n_fragments));
+    line("#pragma unroll");
+    line(fmt::format("for (int m = 0; m < {}; ++m) {{", m_fragments));
+    ++depth;
+    line("unsigned a[4];");
+    line("#pragma unroll");
+    line("for (int i = 0; i < 4; ++i) a[i] = two(a_row[m][i % 2], a_at[i / 2 * 2], a_at[i / 2 * 2 + 1], there[i / 2 * 2], there[i / 2 * 2 + 1]);");
+    line("#pragma unroll");
+    line(fmt::format("for (int n = 0; n < {0}; ++n) multiply_add<{1}>(acc_{2} + (m * {0} + n) * 4, a, b[n][0], b[n][1]);", n_fragments, type, tensor(statement(leaf.first).out)));
+    close(3);
+  }
+  // Where a thread's four products of a step are in both operands, from their first ones on.
+  void name_products(const Points& points, const Leaf& leaf, const Tile& t, std::int64_t products) {
+    line("int a_at[4], b_at[4];");
+    line("bool there[4];");
+    line("#pragma unroll");
+    line("for (int i = 0; i < 4; ++i) {");
+    ++depth;
+    line("const int product = k + lane % 4 * 2 + i % 2 + i / 2 * 8;");
+    line(products % 16 ? fmt::format("there[i] = product < {};", products) : "there[i] = true;");
+    line("unsigned rest = there[i] ? product : 0;");
+    line("a_at[i] = b_at[i] = 0;");
+    for (std::size_t i = t.taps.size(); i-- > 0;) {
+      const RegionAxis x = t.taps[i];
+      line(fmt::format("a_at[i] += int(rest % {0}) * {1}, b_at[i] += int(rest % {0}) * {2}, rest /= {0};", full(points, x), stride_along(points, leaf.first, *t.a, x), stride_along(points, leaf.first, *t.b, x)));
+    }
+    close(1);
   }
 
   // ---- instructions of four warps

@@ -146,7 +146,7 @@ struct Scheduled {
   std::unique_ptr<Planned> planned;
 };
 std::string kind_of(const Schedule& s) {
-  std::string kind = s.leaves.empty() ? "plain" : s.leaves[0].group ? "group" : s.leaves[0].tensor ? "tensor" : "vector";
+  std::string kind = s.leaves.empty() ? "plain" : s.leaves[0].by_element ? "element" : s.leaves[0].group ? "group" : s.leaves[0].tensor ? "tensor" : "vector";
   if (s.leaves.size() > 1 && s.leaves[0].group && s.leaves[1].group) kind += " rides";
   if (s.fragments) kind += s.overlapped ? " overlapped" : " fragments";
   for (const ValueAt& v : s.values)
@@ -154,10 +154,18 @@ std::string kind_of(const Schedule& s) {
   return kind + (std::any_of(s.values.begin(), s.values.end(), [](const ValueAt& v) { return v.stages > 1; }) ? " ring" : "");
 }
 
+// Rows of pixels begin one before a piece of 16 bytes, or in no known place of one.
+std::string first_convolution(int side, int channels, int taps) {
+  return fmt::format("program first(n=2, c={1}, o=16, h={0}, w={0}, i={2}, j={2}, H={3}, V={3})\ninput X[n c H V], W[o c i j], b[o] : f16\n"
+                     "Y[n o h w] = sum[c i j] X[n, c, 2*h+i-{4}, 2*w+j-{4} else 0] * W[o c i j]\nZ[n o h w] : f16 = min(max(Y[n o h w] + b[o], 0), 6)\noutput Z\n",
+                     side, channels, taps, 2 * side, taps / 2);
+}
+
 TEST(Emulated, EveryKindOfSchedule) {
   const Machine h200 = machine_named("h200");
   const std::vector<std::pair<std::string, std::string>> texts = {
       {"matmul", testing::matmul(200, 128, 264, "f16")},     {"matmul_bf16", testing::matmul(128, 96, 136, "bf16")},  {"matmul_odd", testing::matmul(70, 52, 45, "f32")},
+      {"first", first_convolution(24, 3, 3)}, {"first_odd", first_convolution(21, 3, 5)}, {"first_wide", first_convolution(20, 5, 3)},
       {"pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16")}, {"pair_stride", testing::depthwise_pointwise(2, 13, 40, 48, 2, "f16")},
       {"normed", testing::matmul_with("normed", 200, 128, 320, "bf16")},
       {"attention", testing::attention({.heads = 2, .queries = 100, .keys = 200, .dtype = "f16"})}, {"causal", testing::attention({.queries = 150, .keys = 150, .dtype = "f16", .causal = true})}};
@@ -190,7 +198,7 @@ TEST(Emulated, EveryKindOfSchedule) {
     for (const auto& [t, a] : got) EXPECT_LE(testing::difference(want.at(t), a), allowed(*s->c.program)) << s->c.name << " " << text(s->c.region, s->c.schedule);
   }
   for (const auto& [kind, count] : kinds) std::printf("%-24s %d\n", kind.c_str(), count);
-  for (const char* kind : {"vector", "tensor ring", "group ring", "group bulk", "group bulk cluster", "group rides bulk"}) EXPECT_GT(kinds[kind], 0) << kind;
+  for (const char* kind : {"vector", "tensor ring", "group ring", "group bulk", "group bulk cluster", "element", "group rides bulk"}) EXPECT_GT(kinds[kind], 0) << kind;
 }
 
 }  // namespace
