@@ -95,7 +95,7 @@ std::vector<Kernel> all_kernels() {
  {Kernel::What::matmul, 8192, 6144, 4096, 1, 1, "bf16"}, {Kernel::What::matmul, 8192, 28672, 4096, 1, 1, "bf16"}, {Kernel::What::matmul, 8192, 4096, 14336, 1, 1, "bf16"},
   };
   for (const bool small : {true, false})
-    for (const char* behind : {"bias", "relu", "residual", "gate"}) {
+    for (const char* behind : {"bias", "relu", "residual", "gate", "normed"}) {
       Kernel k{Kernel::What::matmul, 8192, 6144, 4096, 1, 1, "bf16", small};
       if (small) k.n = 256, k.size = 192, k.c = 256;
       k.behind = behind, list.push_back(k);

@@ -153,12 +153,14 @@ def matmul_case(f, copies):
         "relu": {"addmm and activation": lambda a, b, c: torch._addmm_activation(c, a, b)},
         "residual": {"addmm": lambda a, b, c: torch.addmm(c, a, b)},
         "gate": {"cuBLAS, then compiled": gate_peer()},
+        "normed": {"cuBLAS without the norm": torch.mm, "norm, then cuBLAS": lambda a, b: torch.mm(F.rms_norm(a, a.shape[-1:], eps=1e-5), b)},
     }[behind]
 
     def some(a, b, c=None):  # a part of the rows judges a product that is too long for doubles
         y = a[:256].double() @ b.double()
         c = c if c is None else c.double() if c.dim() == 1 else c[:256].double()
-        return {"": lambda: y, "bias": lambda: y + c, "relu": lambda: (y + c).relu(), "residual": lambda: y + c, "gate": lambda: F.silu(y) * c}[behind]()
+        return {"": lambda: y, "bias": lambda: y + c, "relu": lambda: (y + c).relu(), "residual": lambda: y + c, "gate": lambda: F.silu(y) * c,
+                "normed": lambda: y * torch.rsqrt(a[:256].double().square().mean(-1, keepdim=True) + 1e-5)}[behind]()
 
     return [tuple(s[name] for name in f["inputs"]) for s in sources], sets, calls, some, sources[0]["D"][:256]
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "law/gathers.h"
+#include "law/region.h"
 #include "law/separate.h"
 #include "normal/masks.h"
 #include "normal/passes.h"
@@ -27,7 +28,7 @@ struct Former {
   ReadThrough seen{};
   std::vector<Statement> made{};
   std::string refused{};
-  bool exponentials = false; // others stay
+  StreamForms wanted = StreamForms::all; // others stay
 
   Atoms atoms = atoms_of(s, {});
   Facts facts = facts_of(lineage, s);
@@ -196,18 +197,36 @@ struct Former {
     return f.size() == 1 && lead != 1 ? binary(Op::mul, value, number(lead, held())) : value;
   }
 
+  bool is_known(AtomId a) const { return p.tensor(std::get<Access>(atoms.value(a)->leaf).tensor).kind == Kind::weight; }
+  // What the operands of a product are declared as, where that is one type: a factor of one rounds the other no further.
+  DType operand_type() const {
+    const auto c = contraction(p, s);
+    return c && p.tensor(c->a->tensor).dtype == p.tensor(c->b->tensor).dtype ? p.tensor(c->a->tensor).dtype : held();
+  }
+  // A sum of products that stays one, of operands as they lie.
+  bool stays_product(const std::vector<Group>& groups) const {
+    if (groups.size() != 1 || groups[0].inside.size() != 1 || !groups[0].exponent.empty() || !contraction(p, s)) return false;
+    const FormTerm& t = groups[0].inside[0];
+    std::size_t weights = 0, others = 0;
+    for (const auto& [a, power] : t.factors) {
+      if (!is_operand(a, power)) return false;
+      ++(is_known(a) ? weights : others);
+    }
+    return t.exponent.empty() && t.conditions.empty() && others + (weights > 0) == 2;
+  }
+
   // Of three operands one goes into another that has its axes, so that a product of two is left: into known weights, if
   // it is one.
   ScalarRef paired(Factors& operands, const std::string& hint) {
-    auto known = [&](AtomId a) { return p.tensor(std::get<Access>(atoms.value(a)->leaf).tensor).kind == Kind::weight; };
     for (const bool weights : {true, false})
       for (const auto& [a, power] : operands)
         for (const auto& [b, other] : operands) {
-          if (a == b || (weights && !(known(a) && known(b))) ||
+          if (a == b || (weights && !(is_known(a) && is_known(b))) ||
               !within_axes(atoms.value(a), axes_in(atoms.value(b)), s.axes.size()))
             continue;
           const ScalarRef value =
-              placed(binary(Op::mul, atoms.value(b), atoms.value(a)), nullptr, Reducer::none, held(), hint + "_factor")
+              placed(binary(Op::mul, atoms.value(b), atoms.value(a)), nullptr, Reducer::none,
+                     is_known(a) && is_known(b) ? operand_type() : held(), hint + "_factor")
                   .value;
           const AtomId first = a, second = b;
           operands.erase(first), operands.erase(second);
@@ -246,8 +265,9 @@ struct Former {
     };
     if (groups.size() == 1 && groups[0].factors.empty() && (groups[0].exponent.empty() || stays(groups[0])))
       return false;
-    if (exponentials &&
-        std::none_of(groups.begin(), groups.end(), [&](const Group& g) { return stays(g) && !g.exponent.empty(); }))
+    if (wanted != StreamForms::all &&
+        std::none_of(groups.begin(), groups.end(), [&](const Group& g) { return stays(g) && !g.exponent.empty(); }) &&
+        !(wanted == StreamForms::products && stays_product(groups)))
       return false;
     ScalarRef total;
     int part = 0;
@@ -366,8 +386,8 @@ struct Former {
     if (!is_float(s.body->dtype) || !is_float(compute_type(seen.body->dtype)))
       return refused = fmt::format("{} is no sum of floats", facts.print(seen.body)), false;
     if (s.reducer == Reducer::sum) return sum_form();
-    if ((is_extreme(s.reducer) || is_pair(s.reducer)) && !exponentials) return extreme_form();
-    if (exponentials) return false;
+    if ((is_extreme(s.reducer) || is_pair(s.reducer)) && wanted == StreamForms::all) return extreme_form();
+    if (wanted != StreamForms::all) return false;
     return refused = fmt::format("a statistic stands under {}", name_of(s.reducer)), false;
   }
 };
@@ -427,7 +447,7 @@ void tell_kept(const Program& p, std::vector<StreamRefusal>& refusals) {
 
 } // namespace
 
-Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, bool exponentials) {
+Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, StreamForms wanted) {
   gathers_as_sums(p);
   widen_states(p);
   Lineage lineage(p);
@@ -436,7 +456,7 @@ Program stream_forms(Program p, std::vector<StreamRefusal>* refusals, bool expon
     const Statement* s = std::get_if<Statement>(&p.nodes[n]);
     if (!s || s->reduced.empty()) continue;
     Former former{p, build, lineage, *s};
-    former.exponentials = exponentials;
+    former.wanted = wanted;
     const bool formed = former.run();
     if (!former.refused.empty() && refusals && !former.seen.statistics.empty())
       refusals->push_back({former.name(), former.axis_name(s->reduced[0]), former.refused});

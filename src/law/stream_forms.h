@@ -14,8 +14,11 @@
 namespace tilewright {
 
 struct StreamRefusal { std::string tensor, axis, reason; };
-// exponentials: only those sums that an exponential bounded by its maximum stands in. Without a kernel that streams them the others
-// gain nothing.
-Program stream_forms(Program, std::vector<StreamRefusal>* refusals = nullptr, bool exponentials = false);
+// Without a kernel that streams them some forms gain nothing. exponentials: only those sums that an exponential bounded by its maximum
+// stands in. products: those, and sums of products whose factors of elements fit into their two operands, at most one of which is no
+// known weight; what an operand was declared as, weights that a factor goes into are.
+//   N[t c] : f16 = X[t c] * r[t] * g[c];  Y[t f] = sum[c] N * W[f c]    ->    Y_1[t f] = sum[c] X * (W * g);  Y = Y_1 * r
+enum class StreamForms : std::uint8_t { all, exponentials, products };
+Program stream_forms(Program, std::vector<StreamRefusal>* refusals = nullptr, StreamForms = StreamForms::all);
 
 }  // namespace tilewright

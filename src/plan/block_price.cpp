@@ -200,14 +200,20 @@ struct Pricer {
     Work all;
     double chain = 0, step = 0;          // of one block: phases one after the other; latencies of an iteration
     int phases = 0;                      // leaves, one after the other
-    double beside = 0;                   // what runs by itself while the threads go on
+    double beside = 0, rides = 0;        // what runs by itself while the threads go on; what they do meanwhile
     for (std::size_t i = 0; i < b.r.statements.size(); ++i) {
       const LeafAt* l = leaf(i);
       const Work w = l && l->tensor ? on_tensors(i, *l) : on_threads(i, l);
+      if (l && l->group && !l->tensor) {
+        rides = std::max({rides, w.issue / filled(b.s.threads / 32.0), w.scratch});
+        all.issue += w.issue, all.scratch += w.scratch;
+        continue;
+      }
       (l && l->group ? beside : chain) += std::max({w.tensor, w.issue / filled(w.busy), w.scratch});
       if (l) step += seen.leaf + seen.chain * w.chain, ++phases;
       all.tensor += w.tensor, all.issue += w.issue, all.scratch += w.scratch;
     }
+    beside = std::max(beside, rides);
     const auto cache = find(b.m, LevelRole::cache);
     const LevelId near = cache ? *cache : level_of(b.m, LevelRole::memory), far = level_of(b.m, LevelRole::memory);
     const double loaded = static_cast<double>(b.cost.loaded) / blocks, stored = static_cast<double>(b.cost.stored) / blocks;

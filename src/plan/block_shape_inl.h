@@ -105,6 +105,38 @@ struct BlockShape {
     return from.size() > 1;
   }
 
+  // ---- reductions that ride along with a contraction
+
+  // Whether a statement reduces the rows of the contraction's first operand, along its products and as it reads them: those who have
+  // the rows' sums can do so while instructions of four warps read the same scratch. Steps of products must be whole.
+  bool rides(std::size_t i, std::size_t on, std::int64_t chunk) const {
+    const Statement& st = statement(i);
+    const auto& c = facts[on].contraction;
+    if (st.reduced.size() != 1 || st.guard || st.reducer == Reducer::argmax || st.reducer == Reducer::argmin || p.tensor(st.out).dtype != DType::f32) return false;
+    const RegionAxis products = region_axis(on, c->k[0]);
+    std::set<RegionAxis> rows;
+    for (AxisId a : c->m)
+      if (const RegionAxis x = region_axis(on, a); extent(x) > 1) rows.insert(x);
+    bool same = c->k.size() == 1 && region_axis(i, st.reduced[0]) == products && extent(products) % chunk == 0 && points_of(i) == rows && !std::count(bound.outputs.begin(), bound.outputs.end(), st.out);
+    const DimOrder& order = layouts[static_cast<std::size_t>(c->a->tensor)];
+    same = same && plain_axis(c->a->at[static_cast<std::size_t>(order.back())]) == c->k[0];
+    for_each_access(st, [&](const Access& a) {
+      same &= a.tensor == c->a->tensor && !a.otherwise;
+      for (std::size_t d = 0; same && d < a.at.size(); ++d) same = substitute(p, a.at[d], r.image[i]) == substitute(p, c->a->at[d], r.image[on]);
+    });
+    return same;
+  }
+  // The other reductions of a region, if all of them ride along with that one.
+  std::vector<std::size_t> riding(std::size_t on, std::int64_t chunk) const {
+    std::vector<std::size_t> list;
+    for (std::size_t i = 0; i < r.statements.size(); ++i) {
+      if (i == on || statement(i).reduced.empty()) continue;
+      if (!rides(i, on, chunk)) return {};
+      list.push_back(i);
+    }
+    return list;
+  }
+
   // ---- costs, by the order of the steps
 
   // What is made whole and read with a border of zeros has room for it.

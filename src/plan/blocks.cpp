@@ -55,6 +55,7 @@ struct BlockChooser : BlockShape {
         if (v.tensor == t.tensor && !t.store && t.depth == static_cast<int>(s.steps.size())) v.stages = stages;
   }
 
+  static constexpr std::int64_t group_chunk = 64;      // products of a step, in rows of 128 bytes
   // A contraction of two inputs on the instructions of four warps, which read whole tiles from swizzled scratch.
   std::optional<LeafAt> group_leaf(std::size_t i, std::int64_t rows, std::int64_t columns, std::int64_t chunk, int threads) const {
     const auto& c = facts[i].contraction;
@@ -62,7 +63,7 @@ struct BlockChooser : BlockShape {
     const Boundary& b = bound;
     for (const Access* a : {c->a, c->b})
       if (!std::count(b.inputs.begin(), b.inputs.end(), a->tensor) || p.tensor(a->tensor).dtype != p.tensor(c->a->tensor).dtype) return std::nullopt;
-    if (!unit || !c->batch.empty() || c->k.size() != 1 || chunk != 64) return std::nullopt;
+    if (!unit || !c->batch.empty() || c->k.size() != 1 || chunk != group_chunk) return std::nullopt;
     const auto& shape = rate_for(m, *unit, p.tensor(c->a->tensor).dtype, DType::f32)->shape;
     const int groups = threads / 128;
     if (statement(i).axes[static_cast<std::size_t>(c->k[0])].constant() < chunk) return std::nullopt;
@@ -83,6 +84,11 @@ struct BlockChooser : BlockShape {
   }
   void swizzle(Schedule& s, std::size_t i) const {
     const auto& c = facts[i].contraction;
+    // What rides along stays with the sums, in registers.
+    const auto riders = riding(i, group_chunk);
+    std::erase_if(s.values, [&](const ValueAt& v) {
+      return !riders.empty() && std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return p.statement(id)->out == v.tensor; });
+    });
     for (ValueAt& v : s.values)
       if (v.tensor == c->a->tensor || v.tensor == c->b->tensor) v.swizzled = true, v.pad = 0, v.kept = 1;
   }
@@ -90,11 +96,17 @@ struct BlockChooser : BlockShape {
   // Every way to share the points of a schedule's reductions, each once; `tensor` for the last contraction.
   std::vector<std::vector<LeafAt>> leaves(const Schedule& s, std::size_t last, const std::optional<LeafAt>& tensor) const {
     std::vector<std::vector<LeafAt>> list;
+    const bool streams = !s.steps.empty() && s.steps.back().how == AxisStep::How::stream;
+    const auto riders = tensor && tensor->group && streams ? riding(last, group_chunk) : std::vector<std::size_t>{};
     for (const Limits& most : {Limits{8, 4, 1}, Limits{8, 8, 1}, Limits{4, 4, 2}, Limits{4, 4, 1}, Limits{8, 2, 1}, Limits{4, 2, 2}, Limits{2, 4, 2}, Limits{2, 4, 4}, Limits{2, 7, 2}, Limits{4, 4, 4}}) {
       std::vector<LeafAt> all;
       if (tensor) all.push_back(*tensor);
       for (std::size_t i = 0; i < r.statements.size(); ++i) {
         if (statement(i).reduced.empty() || (tensor && i == last)) continue;
+        if (!riders.empty()) {
+          all.push_back({r.statements[i], false, true, {}, 1, 1, 16, 1});
+          continue;
+        }
         const auto own = i == last ? std::nullopt : whole_tensor_leaf(s, i);
         all.push_back(own ? *own : vector_leaf(s, i, most));
         if (!own) all.back().lanes = lanes_of(s, i, all.back());
@@ -162,7 +174,7 @@ struct BlockChooser : BlockShape {
     return best;
   }
   void try_groups(RegionAxis products, std::size_t last, const std::vector<RegionAxis>& rows, RegionAxis column, std::vector<BlockChoice>& found) const {
-    constexpr std::int64_t chunk = 64;
+    constexpr std::int64_t chunk = group_chunk;
     for (int threads : {128, 256})
       for (const auto& sizes : fillings(rows, threads / 2))
         for (std::int64_t width : powers(extent(column), 64, 256)) {

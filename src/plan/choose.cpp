@@ -395,7 +395,8 @@ Choice choose_blocks(const Program& p, const Region& r, const Machine& m, const 
   c.cost = cost(p, r, c.schedule, m);
   if (list[0].seconds > 0) c.cost.seconds = list[0].seconds;
   c.price = picoseconds(c.cost.seconds);
-  if (apart && asked(c.price, o) >= apart->price) c.rule = "saves less than the margin";
+  c.rides = std::any_of(c.schedule.leaves.begin(), c.schedule.leaves.end(), [](const LeafAt& l) { return l.group && !l.tensor; });
+  if (apart && (c.rides ? c.price : asked(c.price, o)) >= apart->price) c.rule = "saves less than the margin";
   return c;
 }
 

@@ -21,6 +21,7 @@ struct Choice {
   Cost cost;
   std::int64_t price = -1; // -1: no schedule at all
   std::string rule;        // why not, with numbers; empty: it may be chosen
+  bool rides = false;      // its other reductions go along with one as it would be alone: they save, by however little
 };
 Choice choose(const Program&, const Region&, const Machine&, const PlanOptions&, const std::vector<DimOrder>&,
               const Apart* = nullptr);

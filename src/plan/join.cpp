@@ -317,7 +317,7 @@ struct Joiner {
     }
     if (c.why.empty()) {
       k.choice = here(*c.choice, statements(k.nodes));
-      k.price = asked(k.choice.price, *c.asks);
+      k.price = k.choice.rides ? k.choice.price : asked(k.choice.price, *c.asks);
       kernels.push_back(std::move(k));
     } else if (reported(k)) {
       rejected[static_cast<std::size_t>(k.nodes.back())].push_back(

@@ -15,6 +15,7 @@
 #include "law/unscaled.h"
 #include "machine/host.h"
 #include "normal/normal.h"
+#include "normal/passes.h"
 #include "runtime/backend.h"
 #include "runtime/copy.h"
 #include "runtime/kept_plan.h"
@@ -163,8 +164,9 @@ Plan plan_program(const Program& program, const SessionOptions& o, Timing* timin
   require_bytes(fixed);
   const Machine machine = o.machine.empty() ? this_cpu(threads_of(o)) : machine_named(o.machine);
   const Program plain = normalise(std::move(fixed), o.without, nullptr, &t.passes);
-  Program formed = stream_forms(plain, nullptr, true);
-  if (machine.target == Target::cuda) formed = unscaled(round_operands(plain, std::move(formed)));
+  const bool gpu = machine.target == Target::cuda;
+  Program formed = stream_forms(plain, nullptr, gpu ? StreamForms::products : StreamForms::exponentials);
+  if (gpu) formed = fold_constants(unscaled(round_operands(plain, std::move(formed))));
   auto made = std::make_shared<Program>(std::move(formed));
   spread_patterns(*made, {o.recognise, o.strict});
   const std::shared_ptr<const Program> normal = std::move(made);

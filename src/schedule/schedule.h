@@ -45,7 +45,8 @@ struct ValueAt {
 //   tensor:  each warp computes rows x columns of a contraction, `warps` of them side by side; warps_k share the products of each chunk
 //            and add up what they have in the end; `by_element`: products of several axes, or of few elements, one behind the other; fragments
 //            are put together from single elements of scratch
-//   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself
+//   group:   the same, but four warps issue an instruction together, which reads both operands from swizzled scratch by itself; not tensor:
+//            a reduction of the first operand's rows, by the threads that have the rows' sums, meanwhile
 struct LeafAt {
   StatementId statement = -1;
   bool tensor = false, group = false;

@@ -192,6 +192,17 @@ TEST(Stream, FixedAnchors) {
 }
 
 // The terms that block, as they are printed.
+// A norm's weights go into those of the product behind it, as finely rounded as its operand was; what has maps of elements stays apart.
+TEST(Stream, NormsBeforeProductsStayProducts) {
+  const std::string norm = "program p(t=4, c=16, f=8)\ninput X[t c] : f16\nweight g[c], W[f c] : f16\nS[t] : f32 = sum[c] X[t c] * X[t c]\n", product = "Y[t f] : f32 = sum[c] N[t c] * W[f c]\noutput Y\n";
+  const std::string formed = print(stream_forms(program(norm + "N[t c] : f16 = X[t c] / sqrt(S[t] / 16 + 0.00001) * g[c]\n" + product), nullptr, StreamForms::products));
+  EXPECT_NE(formed.find("Y_1_factor[f c] : f16 = W[f c] * g[c]"), std::string::npos) << formed;
+  EXPECT_NE(formed.find("Y_1[t f] : f32 = sum[c] Y_1_factor[f c] * X[t c]"), std::string::npos) << formed;
+  EXPECT_EQ(formed.find("N["), std::string::npos) << formed;
+  const Program shifted = program(norm + "N[t c] : f16 = (X[t c] - S[t]) * g[c]\n" + product);
+  EXPECT_EQ(print(stream_forms(shifted, nullptr, StreamForms::products)), print(shifted));
+}
+
 TEST(Stream, RefusedWithTheTerm) {
   const struct { const char* body; const char* term; } cases[] = {
       {"O[q d] = sum[x] exp(-((S[q x] - m[q])^2)) * V[x d]", "m[q] * S[q x] * 2 stands in an exponent"},

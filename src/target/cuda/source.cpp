@@ -14,19 +14,21 @@ struct NestText : FragmentLeaf {
   void init(StatementId id, const Points& points) {
     const Statement& st = statement(id);
     const Leaf leaf = leaf_of(points, id, id);
-    const std::int64_t n = leaf.at && leaf.at->tensor ? leaf.at->rows * leaf.at->columns / 32 : leaf.rounds * leaf.elements;
+    const std::int64_t n = rides(id) ? own_rows : leaf.at && leaf.at->tensor ? leaf.at->rows * leaf.at->columns / 32 : leaf.rounds * leaf.elements;
     line(fmt::format("{} acc_{}[{}];", type_of(accumulated(st)), tensor(st.out), n));
     line("#pragma unroll");
     line(fmt::format("for (int e = 0; e < {}; ++e) acc_{}[e] = {};", n, tensor(st.out), identity(st.reducer, accumulated(st))));
   }
 
   void streamed_step(StatementId id, const Points& points) {
+    if (rides(id)) return;
     const Leaf leaf = leaf_of(points, id, id);
     if (leaf.at && leaf.at->tensor) return tensor_step(points, leaf);
     accumulate(points, leaf, fmt::format("acc_{}[round * {} + e]", tensor(statement(id).out), leaf.elements));
   }
 
   void finish(const Points& points, const std::vector<StatementId>& group) {
+    if (rides(group[0])) return add_up_rows(group[0]);
     Leaf leaf = leaf_of(points, group[0], group[0]);
     if (leaf.at && leaf.at->tensor) return tensor_finish(points, group);
     open_items(points, leaf, true);
@@ -54,6 +56,7 @@ struct NestText : FragmentLeaf {
         if (head) issue_ahead(*ring, std::get<For>(ring->op));
       } else if (const For* f = std::get_if<For>(&nodes[n].op)) {
         loop(nodes[n], *f);
+        std::stable_partition(begun.begin(), begun.end(), [&](StatementId id) { return rides(id); });
         for (std::size_t b = 0; b < begun.size(); ++b) {
           std::vector<StatementId> group = {begun[b]};
           if (b + 1 == begun.size()) group = with_maps(p, nest, nodes, n, begun[b]);

@@ -1,11 +1,11 @@
 // A contraction on the tensor instructions: a warp owns rows x columns of the tile as 16 x 8 fragments; operands come from scratch
 // by ldmatrix, so that their rows are whole pixels or keys at any stride, and columns of B may lie along either dim.
 #pragma once
-#include "target/cuda/vector_leaf_inl.h"
+#include "target/cuda/riding_rows_inl.h"
 
 namespace tilewright::cuda {
 
-struct TensorLeaf : VectorLeaf {
+struct TensorLeaf : RidingRows {
   struct Tile { const Access *a, *b; std::vector<RegionAxis> m, n, taps; RegionAxis k; std::int64_t rows = 1, columns = 1; bool k_last = true, turned = false, clamp_a = false, clamp_b = false; };
 
   std::string group_primitives{};        // of the instructions of four warps that the kernel uses
@@ -289,6 +289,7 @@ struct TensorLeaf : VectorLeaf {
     line(fmt::format("  group_multiply_{}(acc_{}, rows + {}, columns + {});", out.name, tensor(statement(leaf.first).out), t.turned ? "k * 8" : panel_step(products, t.rows),
                      t.k_last ? panel_step(products, t.columns) : "k * 8"));
     line("group_commit();");
+    ride(*t.a, t.rows);
     line(fmt::format("group_wait<{}>();", buffer_of(t.a->tensor).at->kept));
     close(1);
   }

@@ -411,8 +411,10 @@ struct VectorLeaf : LeafShape {
     }
     return all;
   }
+  std::map<TensorId, std::string> beside_rows{};       // what rows have besides sums, where their maps are computed
   void finish_values(ScalarSource& source, const std::vector<StatementId>& group, const std::string& value, const std::string& u, bool zeroed = false) {
     std::string stores;
+    for (const auto& [t, name] : beside_rows) source.know(t, name);
     for (StatementId id : group) {
       const Statement& st = statement(id);
       const DType declared = p.tensor(st.out).dtype;

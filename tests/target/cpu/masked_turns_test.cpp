@@ -67,7 +67,7 @@ TEST(MaskedTurns, AttendToWhatTheMaskLetsThrough) {
                              (unguarded ? "w[b s] = sum[t] S[b s t]\n" : "") +
                              "O[b s e] = select(l[b s] > 0, Y[b s e] / l[b s]" + (unguarded ? " + w[b s]" : "") +
                              ", 0)\noutput O\n";
-    const Program p = stream_forms(normalise(fix_sizes(parse(text, "case.tw"), {})), nullptr, true);
+    const Program p = stream_forms(normalise(fix_sizes(parse(text, "case.tw"), {})), nullptr, StreamForms::exponentials);
     Values given;
     for (TensorId in : p.inputs) {
       Array a = testing::empty_of(p, in);

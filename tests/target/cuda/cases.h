@@ -182,12 +182,14 @@ inline std::string matmul(int m, int n, int k, const char* dtype) {
          "\nC[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n] : " + dtype + " = C[m n]\noutput D\n";
 }
 
-// The same with something behind it: a bias, a ReLU behind the bias, a residual, or a gate (SiLU times another matrix).
+// The same with something behind it: a bias, a ReLU behind the bias, a residual, a gate (SiLU times another matrix), or a norm of the
+// rows in front, whose factor is multiplied in behind.
 inline std::string matmul_with(const std::string& behind, int m, int n, int k, const char* dtype) {
   const std::string t = std::string(" : ") + dtype + "\n", head = "program matmul(m=" + std::to_string(m) + ", n=" + std::to_string(n) + ", k=" + std::to_string(k) + ")\ninput A[m k], B[k n]" + t;
   const std::string product = "C[m n] : f32 = sum[k] A[m k] * B[k n]\nD[m n]" + t.substr(0, t.size() - 1) + " = ", end = "\noutput D\n";
   if (behind == "bias") return head + "input b[n]" + t + product + "C[m n] + b[n]" + end;
   if (behind == "relu") return head + "input b[n]" + t + product + "max(C[m n] + b[n], 0)" + end;
+  if (behind == "normed") return head + "S[m] : f32 = sum[k] A[m k] * A[m k]\n" + product + "C[m n] / sqrt(S[m] / " + std::to_string(k) + " + 0.00001)" + end;
   if (behind == "residual") return head + "input R[m n]" + t + product + "C[m n] + R[m n]" + end;
   return head + "input G[m n]" + t + product + "C[m n] / (1 + exp(-C[m n])) * G[m n]" + end;
 }

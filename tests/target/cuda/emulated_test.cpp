@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "expr/random_program.h"
+#include "law/stream_forms.h"
 #include "normal/normal.h"
 #include "target/cuda/build.h"
 #include "target/cuda/cases.h"
@@ -119,6 +120,25 @@ TEST(Emulated, WhatOnceWasWrong) {
   for (auto& c : list) EXPECT_EQ(c->wrong(), "") << c->text();
 }
 
+// The factor of a norm of rows is taken out of the product behind it; what the rows' sums need is added up beside the product, in one kernel.
+TEST(Emulated, NormsRideAlongWithProducts) {
+  const Program plain = normalise(fix_sizes(parse(R"(program normed(n=200, c=512, f=384)
+input X[n c] : bf16
+weight W[c f] : bf16
+S[n] : f32 = sum[c] X[n c] * X[n c]
+N[n c] : bf16 = X[n c] / sqrt(S[n] / 512 + 0.00001)
+Y[n f] : f32 = sum[c] N[n c] * W[c f]
+D[n f] : bf16 = Y[n f]
+output D
+)", "normed.tw"), {}));
+  Kernels kernels;
+  Case c("normed", stream_forms(plain, nullptr, StreamForms::products), "h200", true, kernels);
+  ASSERT_EQ(c.plan.kernels.size(), 1u) << c.text();
+  EXPECT_TRUE(std::any_of(c.plan.kernels[0].schedule.leaves.begin(), c.plan.kernels[0].schedule.leaves.end(), [](const LeafAt& l) { return l.group && !l.tensor; })) << c.text();
+  kernels.compile();
+  EXPECT_EQ(c.wrong(), "") << c.text();
+}
+
 // One region under schedules from all over the list: rings, instructions of four warps, the copy engine, clusters, rows in registers.
 struct Scheduled {
   GpuCase c;
@@ -127,6 +147,7 @@ struct Scheduled {
 };
 std::string kind_of(const Schedule& s) {
   std::string kind = s.leaves.empty() ? "plain" : s.leaves[0].by_element ? "element" : s.leaves[0].group ? "group" : s.leaves[0].tensor ? "tensor" : "vector";
+  if (s.leaves.size() > 1 && s.leaves[0].group && s.leaves[1].group) kind += " rides";
   if (s.fragments) kind += s.overlapped ? " overlapped" : " fragments";
   for (const ValueAt& v : s.values)
     if (v.bulk) return kind + " bulk" + (s.cluster > 1 ? " cluster" : "");
@@ -146,6 +167,7 @@ TEST(Emulated, EveryKindOfSchedule) {
       {"matmul", testing::matmul(200, 128, 264, "f16")},     {"matmul_bf16", testing::matmul(128, 96, 136, "bf16")},  {"matmul_odd", testing::matmul(70, 52, 45, "f32")},
       {"first", first_convolution(24, 3, 3)}, {"first_odd", first_convolution(21, 3, 5)}, {"first_wide", first_convolution(20, 5, 3)},
       {"pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16")}, {"pair_stride", testing::depthwise_pointwise(2, 13, 40, 48, 2, "f16")},
+      {"normed", testing::matmul_with("normed", 200, 128, 320, "bf16")},
       {"attention", testing::attention({.heads = 2, .queries = 100, .keys = 200, .dtype = "f16"})}, {"causal", testing::attention({.queries = 150, .keys = 150, .dtype = "f16", .causal = true})}};
   Kernels kernels;
   std::vector<std::unique_ptr<Scheduled>> list;
@@ -176,7 +198,7 @@ TEST(Emulated, EveryKindOfSchedule) {
     for (const auto& [t, a] : got) EXPECT_LE(testing::difference(want.at(t), a), allowed(*s->c.program)) << s->c.name << " " << text(s->c.region, s->c.schedule);
   }
   for (const auto& [kind, count] : kinds) std::printf("%-24s %d\n", kind.c_str(), count);
-  for (const char* kind : {"vector", "tensor ring", "group ring", "group bulk", "group bulk cluster", "element"}) EXPECT_GT(kinds[kind], 0) << kind;
+  for (const char* kind : {"vector", "tensor ring", "group ring", "group bulk", "group bulk cluster", "element", "group rides bulk"}) EXPECT_GT(kinds[kind], 0) << kind;
 }
 
 }  // namespace
