@@ -36,6 +36,7 @@ struct GatheredChooser : BlockShape {
     double blocks = 1, turns = 1;                // that are expected; of each of them
     double index = 0;                            // seconds to find what lives
     bool along = false;                          // slots are those of a stream of products
+    double live = 1;                             // share of micro-tiles
   };
 
   void place(Schedule& s, bool swizzled) const {
@@ -58,14 +59,35 @@ struct GatheredChooser : BlockShape {
     return one(*c.a, t.rows) + one(*c.b, t.columns);
   }
 
+  double tensor_bytes(TensorId t) const {
+    double bytes = static_cast<double>(width_of(t));
+    for (const Size& d : p.tensor(t).dims) bytes *= static_cast<double>(d.constant());
+    return bytes;
+  }
+  // Blocks that follow one another share a panel of columns, or the rows of a group. Which of them costs less from memory: a panel is read
+  // once, and the first operand once for each panel unless the near half of a cache keeps what is touched of it; or the other way about.
+  // What is touched are the pieces of 64 bytes with a live element in them, and rows that live in some group of those that run together.
+  bool columns_first(const Tiles& t) const {
+    const double near = static_cast<double>(m.levels[static_cast<std::size_t>(find(m, LevelRole::cache).value_or(level_of(m, LevelRole::memory)))].usable) / 2;
+    const auto inner = layouts[static_cast<std::size_t>(t.view.tensor)].back();
+    const auto dim = std::find(t.view.dims.begin(), t.view.dims.end(), static_cast<std::size_t>(inner));
+    const double wide = dim == t.view.dims.end() ? 1 : static_cast<double>(t.view.unit[static_cast<std::size_t>(dim - t.view.dims.begin())]);
+    const auto some = [&](double of) { return 1 - std::pow(1 - t.live, std::max(1.0, of)); };
+    const double groups = std::ceil(static_cast<double>(extent(t.row)) / static_cast<double>(t.rows)), panels = std::ceil(static_cast<double>(extent(t.column)) / static_cast<double>(t.columns));
+    const double together = m.core.count, own = tensor_bytes(c.a->tensor) * some(64.0 / static_cast<double>(width_of(c.a->tensor)) / wide), other = tensor_bytes(c.b->tensor);
+    const double by_panels = own * (own <= near ? 1 : std::ceil(panels / std::max(1.0, together / groups))) + other * some(groups);
+    const double beside = std::max(1.0, together / panels), waves = std::ceil(groups / beside);
+    const double by_groups = own + other * std::min(other <= near ? some(groups) : waves, waves * some(beside));
+    return by_panels < by_groups;
+  }
+
   Schedule steps_of(const Tiles& t, int threads) const {
     Schedule s;
     s.threads = threads;
     for (RegionAxis a : t.single)
       if (extent(a) > 1) s.steps.push_back({AxisStep::How::tile, a, 1});
-    // Blocks that follow one another share columns where slots are of a stream: so few of them at once stay in the near half of a cache.
     std::pair<RegionAxis, std::int64_t> tiles[] = {{t.row, t.rows}, {t.column, t.columns}};
-    if (t.along && t.view.tensor == c.a->tensor) std::swap(tiles[0], tiles[1]);
+    if (t.along && t.view.tensor == c.a->tensor && columns_first(t)) std::swap(tiles[0], tiles[1]);
     for (const auto& [axis, size] : tiles)
       if (size < extent(axis)) s.steps.push_back({AxisStep::How::tile, axis, size});
     if (t.chunk < extent(t.products)) s.steps.push_back({AxisStep::How::stream, t.products, t.chunk});
@@ -173,9 +195,7 @@ struct GatheredChooser : BlockShape {
     return n;
   }
   double detecting(const OperandAt& v) const {
-    double bytes = static_cast<double>(width_of(v.source));
-    for (const Size& d : p.tensor(v.source).dims) bytes *= static_cast<double>(d.constant());
-    return 2 * m.launch.step + bytes / bytes_per_second(m, level_of(m, LevelRole::memory));
+    return m.launch.step + tensor_bytes(v.source) / bytes_per_second(m, level_of(m, LevelRole::memory));
   }
 
   void columns(OperandAt view) {
@@ -207,7 +227,7 @@ struct GatheredChooser : BlockShape {
       for (std::int64_t other : {64, 128, 256})
         for (std::int64_t chunk : {16, 32, 64}) {
           if (chunk % wide && wide % chunk) continue;
-          t.view = view;
+          t.view = view, t.live = live;
           t.chunk = std::max(chunk, wide);
           (&a == c.a ? t.rows : t.columns) = high;
           (&a == c.a ? t.columns : t.rows) = other;

@@ -43,13 +43,13 @@ struct Writer {
   const Tensor& source() const { return p.tensor(l.of.source); }
   std::int64_t extent(std::size_t i) const { return p.tensor(l.of.tensor).dims[l.of.dims[i]].constant(); }
 
-  void add(const std::string& name, std::vector<Argument> arguments, std::int64_t blocks, std::int64_t scratch, const std::string& body) {
+  void add(const std::string& name, std::vector<Argument> arguments, std::int64_t blocks, std::int64_t scratch, const std::string& body, int width = threads) {
     std::string list;
     for (Argument a : arguments) list += (list.empty() ? "" : ", ") + parameter(a, stored_type_of(source().dtype));
-    std::string text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n", threads, name, list);
+    std::string text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1) {}({}) {{\n", width, name, list);
     if (scratch > 0) text += "  extern __shared__ __align__(1024) unsigned char scratch[];\n";
     text += "  await_predecessor();\n" + body + "}\n";
-    out.kernels.push_back({name, std::move(text), std::move(arguments), blocks, scratch, threads});
+    out.kernels.push_back({name, std::move(text), std::move(arguments), blocks, scratch, width});
   }
 
   // ---- mark: which micro-tiles of the source hold anything
@@ -147,7 +147,7 @@ struct Writer {
     add("mark", {Argument::source, Argument::marks}, std::max<std::int64_t>(1, ceil_div_i64(all, each * threads)), 0, t);
   }
 
-  // ---- list: a block a group
+  // ---- find: a block a group
 
   // The sum over threads before this one, and over all of them: the threads of a block meet. Only the first `some` have any.
   static std::string scan(const std::string& value, const std::string& before, const std::string& all, std::int64_t some) {
@@ -164,18 +164,130 @@ struct Writer {
                        value, before, all, some);
   }
 
-  void list(std::int64_t groups) {
-    const std::int64_t piece = l.most % 16 == 0 ? 16 : l.most % 4 == 0 ? 4 : 1;
-    std::string t = "  int* const sums = reinterpret_cast<int*>(scratch);\n";
-    t += fmt::format("  const unsigned char* const mine = marks + i64(blockIdx.x) * {0};\n  int* const to = slot + i64(blockIdx.x) * {0};\n  int found = 0;\n", l.most);
-    t += fmt::format("  for (int first = 0; first < {}; first += {}) {{\n", l.most, piece * threads);
-    t += fmt::format("    const int begin = first + int(threadIdx.x) * {};\n    unsigned char e[{}] = {{}};\n", piece, piece);
-    t += fmt::format("    if (begin < {}) {{ const auto v = *reinterpret_cast<const word<{}>*>(mine + begin); memcpy(e, &v, sizeof e); }}\n", l.most, piece);
-    t += fmt::format("    int own = 0;\n    for (int k = 0; k < {}; ++k) own += e[k];\n", piece);
-    t += scan("own", "before", "all", std::min<std::int64_t>(threads, ceil_div_i64(l.most, piece)));
-    t += fmt::format("    int at = found + before;\n    for (int k = 0; k < {}; ++k)\n      if (e[k]) to[at++] = begin + k;\n    found += all;\n  }}\n", piece);
-    t += "  if (threadIdx.x == 0) count[blockIdx.x] = found;\n";
-    add("list", {Argument::marks, Argument::slot, Argument::count}, groups, 4 * threads, t);
+  // Of a piece of `n` words or elements: bits that are not 0, the sign aside.
+  static std::string bits_of(DType type, std::int64_t width, bool words) {
+    if (!is_float(type)) return "";
+    if (!words) return width == 8 ? " & 0x7fffffffffffffffull" : width == 4 ? " & 0x7fffffffu" : width == 2 ? " & 0x7fffu" : " & 0x7fu";
+    return width == 8 ? " & (i % 2 ? 0x7fffffffu : 0xffffffffu)" : width == 4 ? " & 0x7fffffffu" : width == 2 ? " & 0x7fff7fffu" : " & 0x7f7f7f7fu";
+  }
+
+  // A block reads a group's cells and lists those that hold anything: places by ballots, the sums of warps meet once a round. A cell's
+  // pieces are shared by lanes, and a warp asks for several loads of cells before it looks at any; or a piece holds several cells.
+  void find(std::int64_t groups) {
+    const Grid g = grid();
+    const auto width = static_cast<std::int64_t>(bytes_of(source().dtype));
+    const std::size_t in = g.order.back(), listed = l.of.packed[0];
+    const bool inside = listed == in && g.extent[in] % g.unit[in] == 0;
+    std::int64_t v = 16 / width;                                   // elements of a piece
+    const auto fits = [&](std::int64_t n) { return g.extent[in] % n == 0 && (g.unit[in] % n == 0 || (inside && n % g.unit[in] == 0)); };
+    while (v > 1 && !fits(v)) v /= 2;
+    const std::int64_t several = std::max<std::int64_t>(1, v / g.unit[in]), pieces = ceil_div_i64(g.unit[in], v);
+    std::int64_t lanes = 1, tall = 1;
+    while (lanes < 32 && 2 * lanes <= pieces) lanes *= 2;
+    for (std::size_t d = 0; d < g.extent.size(); ++d) tall *= d == in ? 1 : g.unit[d];
+    // Slots of a load of a warp, and how many loads it asks for: some 8 of 16 bytes, but no warp without any.
+    const std::int64_t per_load = 32 / lanes * several, loads = ceil_div_i64(l.most, per_load);
+    const std::int64_t each = std::clamp<std::int64_t>(std::min(ceil_div_i64(loads, 32), ceil_div_i64(8, tall * ceil_div_i64(pieces, lanes))), 1, several > 1 ? 8 : lanes);
+    const std::int64_t warps = std::clamp<std::int64_t>(ceil_div_i64(loads, each), 1, 32), round = warps * each * per_load;
+    std::string t;
+    auto line = [&](int depth, const std::string& text) { t += std::string(static_cast<std::size_t>(2 * depth), ' ') + text + "\n"; };
+    line(1, "int* const sums = reinterpret_cast<int*>(scratch);");
+    line(1, "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
+    line(1, "i64 group = blockIdx.x;");
+    line(1, fmt::format("int* const to = slot + group * {};", l.most));
+    for (std::size_t d = g.extent.size(); d-- > 0;)
+      if (d != listed) line(1, fmt::format("const int c{0} = int(group % {1}); group /= {1};", d, ceil_div_i64(g.extent[d], g.unit[d])));
+    line(1, "int found = 0, turn = 0;");
+    line(1, fmt::format("for (int first = 0; first < {}; first += {}, turn ^= 32) {{", l.most, round));
+    const bool words = several == 1 && v * width % 4 == 0;
+    // Where a lane has one piece of a cell, all loads are asked for before any is looked at.
+    const bool one_piece = tall == 1 && pieces <= lanes && g.extent[in] % g.unit[in] == 0 && pieces % lanes == 0;
+    line(2, fmt::format("{} any[{}] = {{}};", words ? "unsigned" : bits_type(width), each * several));
+    if (one_piece) line(2, fmt::format("word<{}> held[{}] = {{}};", v * width, each));
+    line(2, "#pragma unroll");
+    line(2, fmt::format("for (int n = 0; n < {}; ++n) {{", each));
+    line(3, fmt::format("const int c{} = first + (warp * {} + n) * {} + {};", listed, each, per_load, several > 1 ? fmt::format("lane * {}", several) : fmt::format("lane / {}", lanes)));
+    if (l.most % round) line(3, one_piece ? fmt::format("const bool there = c{} < {};", listed, l.most) : fmt::format("if (c{} >= {}) continue;", listed, l.most));
+    int depth = 3;
+    std::string from;
+    for (std::size_t d : g.order) {
+      if (d == in) continue;
+      std::string at = fmt::format("c{}", d);
+      if (g.unit[d] > 1) {
+        line(depth, "#pragma unroll 8");
+        line(depth++, fmt::format("for (int i{0} = c{0} * {1}; i{0} < {2}; ++i{0}) {{", d, g.unit[d], g.extent[d] % g.unit[d] ? fmt::format("min(c{0} * {1} + {1}, {2})", d, g.unit[d], g.extent[d]) : fmt::format("c{0} * {1} + {1}", d, g.unit[d])));
+        at = fmt::format("i{}", d);
+      }
+      from += fmt::format("i64({}) * {} + ", at, g.stride[d]);
+    }
+    std::string inner = fmt::format("c{} * {}", in, g.unit[in]);
+    if (pieces > 1) {
+      const std::string piece = fmt::format("lane % {} * {}", lanes, v);
+      if (pieces > lanes || g.extent[in] % g.unit[in] || pieces % lanes) {
+        line(depth, "#pragma unroll 8");
+        line(depth++, fmt::format("for (int piece = {}; piece < {}; piece += {}) {{", piece, g.extent[in] % g.unit[in] ? fmt::format("min({}, {} - {})", g.unit[in], g.extent[in], inner) : std::to_string(g.unit[in]), lanes * v));
+        inner += " + piece";
+      } else {
+        inner += " + " + piece;
+      }
+    }
+    const std::string load = fmt::format("*reinterpret_cast<const word<{}>*>(source + {}{})", v * width, from, inner);
+    if (one_piece) {
+      line(depth, l.most % round ? fmt::format("if (there) held[n] = {};", load) : fmt::format("held[n] = {};", load));
+      line(2, "}");
+      line(2, "#pragma unroll");
+      line(2, fmt::format("for (int n = 0; n < {}; ++n) {{", each));
+      line(depth, "const auto v = held[n];");
+    } else {
+      line(depth, fmt::format("const auto v = {};", load));
+    }
+    const std::int64_t parts = words ? v * width / 4 : v;
+    line(depth, fmt::format("{} e[{}]; memcpy(e, &v, sizeof e);", words ? "unsigned" : bits_type(width), parts));
+    line(depth, "#pragma unroll");
+    line(depth, fmt::format("for (int i = 0; i < {}; ++i) any[n * {} + i / {}] |= e[i]{};", parts, several, parts / several, bits_of(source().dtype, width, words)));
+    while (depth > 2) line(--depth, "}");
+    // Flags in the order of slots: by load, lane, and cell of a piece.
+    const std::int64_t flags = several > 1 ? each : 1;
+    line(2, fmt::format("unsigned some[{}], before = (1u << lane) - 1;", flags * several));
+    if (several > 1) {
+      line(2, "#pragma unroll");
+      line(2, fmt::format("for (int i = 0; i < {}; ++i) some[i] = __ballot_sync(0xffffffffu, any[i] != 0);", flags * several));
+    } else {
+      line(2, "bool own = false;");
+      line(2, "#pragma unroll");
+      line(2, fmt::format("for (int n = 0; n < {}; ++n) {{", each));
+      line(3, "const unsigned seen = __ballot_sync(0xffffffffu, any[n] != 0);");
+      line(3, fmt::format("if (lane / {0} == n) own = (seen >> (lane % {0} * {1}) & {2:#x}u) != 0;", per_load, lanes, lanes == 32 ? 0xffffffffu : (1u << lanes) - 1));
+      line(2, "}");
+      line(2, "some[0] = __ballot_sync(0xffffffffu, own);");
+    }
+    line(2, "int all = 0, at = found;");
+    line(2, "#pragma unroll");
+    line(2, fmt::format("for (int i = 0; i < {}; ++i) all += __popc(some[i]);", flags * several));
+    if (warps > 1) {
+      line(2, "if (lane == 0) sums[turn + warp] = all;");
+      line(2, "__syncthreads();");
+      line(2, "#pragma unroll");
+      line(2, fmt::format("for (int w = 0; w < {}; ++w) {{", warps));
+      line(3, "const int n = sums[turn + w];");
+      line(3, "at += w < warp ? n : 0, found += n;");
+      line(2, "}");
+    } else {
+      line(2, "found += all;");
+    }
+    line(2, "#pragma unroll");
+    line(2, fmt::format("for (int n = 0; n < {}; ++n) {{", flags));
+    line(3, fmt::format("const int low = first + (warp * {} + n) * {} + lane * {};", flags, several > 1 ? per_load : each * per_load, several));
+    line(3, "int place = at;");
+    line(3, "#pragma unroll");
+    line(3, fmt::format("for (int k = 0; k < {0}; ++k) place += __popc(some[n * {0} + k] & before), at += __popc(some[n * {0} + k]);", several));
+    line(3, "#pragma unroll");
+    line(3, fmt::format("for (int k = 0; k < {0}; ++k)", several));
+    line(4, fmt::format("if (some[n * {} + k] >> lane & 1) to[place++] = low + k;", several));
+    line(2, "}");
+    line(1, "}");
+    line(1, "if (threadIdx.x == 0) count[blockIdx.x] = found;");
+    add("find", {Argument::source, Argument::slot, Argument::count}, groups, 4 * 64, t, static_cast<int>(32 * warps));
   }
 
   // ---- rows by key: count, place
@@ -246,11 +358,12 @@ Or<Detection> detection(const Program& p, const Slots& l, std::int64_t size, con
   if (only_marks(l)) return marks_of_turns(p, l, source_layout);
   Writer w{p, l, size, source_layout};
   const bool marked = l.keys == 0 && !l.of.lengths;
-  if (marked) w.mark();
   if (l.count >= 0) {
     if (l.of.lengths) return Refused{"lengths along a stream"};
-    w.list(w.out.marks / std::max<std::int64_t>(1, l.most));
+    if (l.of.packed.size() != 1) return Refused{"several dims are listed along a stream"};
+    w.find(w.grid().cells / std::max<std::int64_t>(1, l.most));
   } else {
+    if (marked) w.mark();
     w.rows();
   }
   return std::move(w.out);

@@ -1,8 +1,8 @@
 // Kernels that make, ahead of a kernel with a loop through slots, the tables of that loop (loop/nest.h, Slots). Nothing is asked of the
 // host, nothing has to be cleared, and what they write does not depend on which thread comes first: lists ascend.
 //
-//   zeros or a mask     mark: a byte a micro-tile, in pieces of 16 bytes side by side       list: a block a group, places by a scan
-//   rows                mark; then count and place: rows that live, then the others, with the tiles that they fall into
+//   zeros or a mask     find: a block reads a group in pieces of 16 bytes and lists what lives, places by ballots
+//   rows                mark: a byte a micro-tile; then count and place: rows that live, then the others, with the tiles that they fall into
 //   lengths, keys       count and place
 #pragma once
 #include "loop/nest.h"
