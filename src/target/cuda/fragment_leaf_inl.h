@@ -19,7 +19,7 @@ struct FragmentLeaf : TensorLeaf {
   RegionAxis row_axis() const {
     RegionAxis a = -1;
     for (const AxisStep& step : s.steps)
-      if (step.how == AxisStep::How::tile) a = step.axis;
+      if (step.how == AxisStep::How::tile && step.size > 1) a = step.axis;
     return a;
   }
   RegionAxis axis_in_region(StatementId id, AxisId a) const {
@@ -229,6 +229,7 @@ struct FragmentLeaf : TensorLeaf {
   bool is_state(TensorId t) const {
     return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return statement(id).out == t && !statement(id).reduced.empty(); });
   }
+  std::set<StatementId> made_whole{};    // reductions of columns outside of all loops
   void store_state(TensorId t) {
     if (!is_state(t) || !held.count(t)) return;
     for (StatementId id : r.statements) {
@@ -238,6 +239,9 @@ struct FragmentLeaf : TensorLeaf {
       const auto points = common_points(p, nest, {id});
       return store_fragment(*points, id, held.at(t), t);
     }
+    // It was made behind the last turn.
+    for (StatementId id : r.statements)
+      if (statement(id).out == t && made_whole.count(id)) return store_fragment(*common_points(p, nest, {id}), id, held.at(t), t);
     why = fmt::format("{} leaves the kernel as it was added up", p.tensor(t).name);
   }
 
@@ -320,6 +324,7 @@ struct FragmentLeaf : TensorLeaf {
     const std::string chain = chains == 8 ? part + "[n % 2 * 4 + u]" : part + "[u]";
     line(fmt::format("{} = {};", chain, combined(st.reducer, chain, v)));
     close(1);
+    if (!turn_nodes) made_whole.insert(id);
     const bool apart = adds_up_behind(id), lags = st.reducer == Reducer::max && lag_of(st.out) > 0;
     line("#pragma unroll");
     line("for (int u = 0; u < 2; ++u) {");
@@ -479,8 +484,20 @@ struct FragmentLeaf : TensorLeaf {
     for (const std::string& text : lines) line(text);
     if (beside && !first_turn) print_put_off();
     if (beside) line(fmt::format("turn_ends<{}>();", s.threads / 128));
+    // Where boxes are kept for a turn, its products may go on until the next ones are under way.
+    if (const int kept = where_kept(b.tensor); kept > 0 && !beside) {
+      line(fmt::format("group_wait<{}>();", kept));
+      going_on.insert(st.out);
+      return;
+    }
     wait_for(st.out, beside && !first_turn ? 1 : 0);
     settled = first_turn || !beside;
+  }
+  std::set<TensorId> going_on{};         // sums whose last products may be under way behind the loop
+  int where_kept(TensorId t) const { return buffer_of(t).at ? buffer_of(t).at->kept : 0; }
+  void all_products() {
+    for (TensorId t : going_on) wait_for(t, 0);
+    going_on.clear();
   }
   std::set<StatementId> made_instructions{};
   std::vector<std::string> put_off_lines{};

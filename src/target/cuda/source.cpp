@@ -161,6 +161,7 @@ struct NestText : FragmentLeaf {
     turn_nodes = around_turn;
     if (piped && role == Role::computes) {
       if (grouped()) line("group_wait<0>();");
+      all_products();
       release_kept(node);
     }
   }
