@@ -4,12 +4,15 @@ clock; torch's are dense products in a replayed graph, and for experts its group
 
     TILEWRIGHT_LIBRARY=libtilewright.so PYTHONPATH=python python3 bench/gpu/sparse.py [--rows matmul,rows,lengths,experts]
 
+Further rows (bench/gpu/sparse_layers.py): switch, relu, bert, attention, cusparse, packed, detect.
+
 Patterns: cells live independently with the share that is said; lengths uniform in 1..128 of 512; experts drawn with a weight of 1 / (1 + rank)
 for every second token and evenly for the others, ranks shuffled. Seeded by row. Prints a Markdown table: a row that fails says why, and the
 rows behind one that hangs or breaks the context are measured by a fresh process. The last column: what is gathered, tiles, and what the
 longest kernels take (profiled).
 """
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -20,8 +23,11 @@ import torch
 
 import tilewright
 
-TYPES = {"f16": torch.half, "f32": torch.float}
-BOUND = {"f16": 5e-3, "f32": 1e-5}
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import sparse_layers  # noqa: E402
+
+TYPES = {"f16": torch.half, "bf16": torch.bfloat16, "f32": torch.float, "bool": torch.bool}
+BOUND = {"f16": 5e-3, "bf16": 2e-2, "f32": 1e-5, "bool": 0}
 on = argparse.Namespace(device="cuda", rounds=5)
 
 
@@ -66,10 +72,21 @@ def form(session):
     return "; ".join(said)
 
 
+class Ours:
+    """Another session of ours, to stand beside one."""
+
+    def __init__(self, text, feeds, shape, kind, options=None):
+        self.session = tilewright.compile(text, device=on.device, **(options or {}))
+        self.session.run(None, feeds, out=[torch.empty(shape, device=on.device, dtype=TYPES[kind])])
+
+    def us(self):
+        return statistics.median(self.session.gpu_seconds(10)) * 1e6
+
+
 def row(text, feeds, kind, shape, right, dense, options=None):
     """right: from the result, how far it is from what torch says."""
     session = tilewright.compile(text, device=on.device, **(options or {}))
-    out = torch.full(shape, float("nan"), device=on.device, dtype=TYPES[kind])
+    out = torch.full(shape, 0 if kind == "bool" else float("nan"), device=on.device, dtype=TYPES[kind])
     run = lambda: session.run(None, feeds, out=[out])
     for _ in range(2):
         run()
@@ -80,7 +97,7 @@ def row(text, feeds, kind, shape, right, dense, options=None):
     ours, theirs = [], []
     for _ in range(on.rounds):
         ours.append(statistics.median(session.gpu_seconds(10)) * 1e6 if on.device == "cuda" else 0.0)
-        theirs.append(timed(dense) if on.device == "cuda" else 0.0)
+        theirs.append(0.0 if on.device != "cuda" else dense.us() if isinstance(dense, Ours) else timed(dense))
     a, b = statistics.median(ours), statistics.median(theirs)
     text = f"{a:.1f} | {b:.1f} | {b / max(a, 1e-9):.2f} | {apart:.1e}{mark} | {form(session)}"
     try:
@@ -194,7 +211,7 @@ def listed(wanted, small):
     if "experts" in wanted:
         for count in (8,) if small else (8, 64, 128):
             rows += [(f"{tokens} tokens, {count} experts, top-{each}", lambda a=(tokens, k, f, count, each): experts(*a)) for each in (1, 2)]
-    return rows
+    return rows + sparse_layers.listed(sys.modules[__name__], wanted, small)
 
 
 def measure(rows, first):

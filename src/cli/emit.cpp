@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "report/explain.h"
 #include "loop/through.h"
+#include "target/cuda/masked_turns.h"
 #include "target/cuda/detector.h"
 #include "target/cuda/source.h"
 
@@ -33,7 +34,7 @@ std::string kernel_text(const Program& p, const Region& r, const Schedule& s, co
                         const std::vector<DimOrder>& layouts) {
   const auto expanded = expand_through(p, r, s, name);
   if (!expanded) return fmt::format("// no loops: {}\n", expanded.reason());
-  const Nest nest = specialise(p, *expanded);
+  const Nest nest = cuda::with_marks(p, r, s, specialise(p, *expanded));
   std::string text;
   const std::string loops = print(p, r, schedule_of(s, nest), nest);
   for (std::size_t at = 0; at < loops.size();) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -206,6 +207,14 @@ struct FragmentChooser {
     }
     return turn;
   }
+  // Whether data decides, point by point, what counts.
+  bool masked() const {
+    const std::function<bool(const ScalarRef&)> reads = [&](const ScalarRef& g) {
+      return g && ((g->op == Op::read && g->dtype == DType::boolean) || std::any_of(g->args.begin(), g->args.end(), reads));
+    };
+    return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return reads(p.statement(id)->guard); });
+  }
+
   // Bands that could be: as many of the innermost batch as the cache keeps what they stream of, and more, which share their turns better
   // but read it again.
   const std::vector<Band>& bands(const Schedule& s, std::int64_t blocks) const {
@@ -256,6 +265,8 @@ struct FragmentChooser {
     Schedule s;
     s.threads = 128 * groups, s.fragments = true, s.resident = 1, s.overlapped = may_overlap();
     if (extent(stream) <= chunk || chunk % 16 || s.threads + 128 > m.core.block_threads) return;
+    // What a mask leaves out begins and ends at powers of two, mostly: turns that do not would lie across it.
+    if (masked() && (chunk & (chunk - 1))) return;
     const bool uneven = std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return p.statement(id)->guard != nullptr; });
     if (registers(chunk, uneven) > role_registers(s.threads, 1, true, static_cast<int>(m.core.registers)).computing) return;
     for (RegionAxis a : batch) s.steps.push_back({AxisStep::How::tile, a, 1});
@@ -264,7 +275,7 @@ struct FragmentChooser {
     // Few rows are filled up to what one group has.
     if ((groups > 1 && extent(rows) < 64 * groups) || !legality(p, r, s, m).empty()) return;
     // Blocks of a cluster share boxes, so they must take the same turns.
-    if (cluster > 1 && (!live_turns(p, r, s).every() || !in_clusters(r, s, cluster))) return;
+    if (cluster > 1 && (!live_turns(p, r, s).every() || masked() || !in_clusters(r, s, cluster))) return;
     std::int64_t tiles = 1;
     for (const AxisStep& step : s.steps)
       if (step.how == AxisStep::How::tile) tiles = checked_mul(tiles, ceil_div_i64(extent(step.axis), step.size));

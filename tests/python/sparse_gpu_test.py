@@ -127,6 +127,50 @@ class OnGpu(unittest.TestCase):
                 live = np.arange(s)[None, :, None] < have[:, None, None]
                 self.same(session, {"X": x, "L": have, "W": w}, (x * live).astype(np.float32) @ w.astype(np.float32))
 
+    @staticmethod
+    def attention(of, to, where):
+        return (f"U{to}[h s t] = sum[d] {of}[h, s, d] * K[h t d]\nS{to}[h s t] = 0.125 * U{to}[h s t]\na{to}[h s] = max[t] S{to}[h s t] where {where}\n"
+                f"P{to}[h s t] = exp(S{to}[h s t] - a{to}[h s]) where {where}\nl{to}[h s] = sum[t] P{to}[h s t]\nY{to}[h s e] = sum[t] P{to}[h s t] * V[h t e]\n"
+                f"{to}[h s e] : f16 = select(l{to}[h s] > 0, Y{to}[h s e] / l{to}[h s], 0)\n")
+
+    @staticmethod
+    def attended(q, k, v, mask):
+        scores = np.where(mask, np.einsum("hsd,htd->hst", q.astype(np.float32), k.astype(np.float32)) / 8, -np.inf)
+        p = np.where(mask, np.exp(scores - np.maximum(scores.max(2, keepdims=True), -1e30)), 0)
+        return np.einsum("hst,htd->hsd", p, v.astype(np.float32)) / np.maximum(p.sum(2, keepdims=True), 1e-30)
+
+    def test_turns_that_a_mask_leaves_out(self):
+        h, s, t, d = 2, 320, 512, 64
+        head = f"program p(h={h}, s={s}, t={t}, d={d}, e={d})\ninput Q[h s d], K[h t d], V[h t e] : f16\n"
+        session = self.session(head + "input M[s t] : bool\n" + self.attention("Q", "O", "M[s t]") + "output O\n")
+        self.assertEqual(len(session.plan["kernels"]), 1)
+        q, k, v = self.normal(h, s, d), self.normal(h, t, d), self.normal(h, t, d)
+        few = np.zeros((s, t), np.bool_)
+        few[5, 300] = few[200, 511] = few[319, 0] = True
+        blocks = np.repeat(np.repeat(self.random.random((5, 8)) < 0.3, 64, 0), 64, 1)
+        blocks[:64] = blocks[:, 128:256] = False                   # queries without a key, keys without a query
+        for mask in (blocks, few, np.ones((s, t), np.bool_), blocks & (self.random.random((s, t)) < 0.5)):
+            unseen = ~np.repeat(mask.any(0).reshape(-1, 128).any(1), 128)    # turns that are left out are not looked at
+            keys, values = (np.where(unseen[None, :, None], np.float16(np.nan), x) for x in (k, v))
+            self.same(session, {"Q": q, "K": keys, "V": values, "M": mask}, self.attended(q, k, v, mask))
+
+    def test_turns_between_those_that_count(self):
+        h, s, d = 2, 448, 64
+        session = self.session(f"program p(h={h}, s={s}, t={s}, d={d}, e={d})\ninput Q[h s d], K[h t d], V[h t e] : f16\n" +
+                               self.attention("Q", "O", "(index(s) - index(t) <= 20 and index(t) - index(s) <= 20) or index(t) < 3") + "output O\n")
+        q, k, v = self.normal(h, s, d), self.normal(h, s, d), self.normal(h, s, d)
+        at = np.arange(s)
+        self.same(session, {"Q": q, "K": k, "V": v}, self.attended(q, k, v, (np.abs(at[:, None] - at[None, :]) <= 20) | (at[None, :] < 3)))
+
+    def test_equal_kernels_with_masks_of_their_own(self):
+        h, s, d = 2, 256, 64
+        session = self.session(f"program p(h={h}, s={s}, t={s}, d={d}, e={d})\ninput Q[h s d], K[h t d], V[h t e] : f16\ninput M[s t], N[s t] : bool\n" +
+                               self.attention("Q", "X", "M[s t]") + self.attention("X", "O", "N[s t]") + "output O\n")
+        q, k, v = self.normal(h, s, d), self.normal(h, s, d), self.normal(h, s, d)
+        m, n = (np.repeat(np.repeat(self.random.random((4, 4)) < 0.5, 64, 0), 64, 1) for _ in range(2))
+        between = self.attended(q, k, v, m).astype(np.float16)
+        self.same(session, {"Q": q, "K": k, "V": v, "M": m, "N": n}, self.attended(between, k, v, n))
+
     def test_several_experts_a_token(self):
         t, j, e, k, f = 192, 2, 5, 32, 128
         session = self.session(f"program p(t={t}, j={j}, e={e}, k={k}, f={f})\n"

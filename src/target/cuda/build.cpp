@@ -14,6 +14,7 @@
 #include "loop/through.h"
 #include "plan/choose.h"
 #include "target/cuda/kernel_cache.h"
+#include "target/cuda/masked_turns.h"
 
 namespace tilewright::cuda {
 
@@ -53,7 +54,7 @@ Or<Tables> tables_of(const Plan& plan, const Nest& nest, const Schedule& s) {
     for (std::size_t d = 0; t >= 0 && d < nest.program->tensor(t).dims.size(); ++d) n = checked_mul(n, nest.program->tensor(t).dims[d].constant());
     return n;
   };
-  out.bytes = {bytes(l.slot), bytes(l.count), bytes(l.tile), made->marks, made->parts};
+  out.bytes = {only_marks(l) ? 0 : bytes(l.slot), bytes(l.count), bytes(l.tile), made->marks, made->parts};
   out.kernels = std::move((*made).kernels);
   return out;
 }
@@ -67,7 +68,7 @@ bool print(const Plan& plan, const PlannedKernel& kernel, const Schedule& s, Bui
   };
   const auto expanded = expand_through(p, *kernel.region, s, kernel.name);
   if (!expanded) return refused(expanded.reason());
-  const Nest nest = specialise(p, *expanded);
+  const Nest nest = with_marks(p, *kernel.region, s, specialise(p, *expanded));
   auto source = source_of(program_of(p, nest), region_of(*kernel.region, nest), schedule_of(s, nest), nest, plan.layouts);
   if (!source) return refused(source.reason());
   out.tables.reset();
@@ -78,7 +79,7 @@ bool print(const Plan& plan, const PlannedKernel& kernel, const Schedule& s, Bui
     const Slots& l = nest.slots[0];
     const auto behind = static_cast<TensorId>(p.tensors.size());
     for (TensorId& t : (*source).arguments)
-      t = t == l.slot ? behind + Tables::slot : t == l.count ? behind + Tables::count : t == l.tile ? behind + Tables::tile : t;
+      t = t == l.slot ? behind + (only_marks(l) ? Tables::marks : Tables::slot) : t == l.count ? behind + Tables::count : t == l.tile ? behind + Tables::tile : t;
   }
   out.source = std::move(*source);
   out.schedule = s;
@@ -264,7 +265,8 @@ Built build(const Plan& plan, const std::string& arch, const BuildOptions& o) {
     out.kernels[k].source.text.clear();
     if (out.kernels[k].tables) {
       Tables tables = *out.kernels[k].tables;
-      tables.source = plan.kernels[k].schedule.operands[0].source;
+      const auto& views = plan.kernels[k].schedule.operands;
+      tables.source = views.empty() ? moved(tables.source, old, own) : views[0].source;
       out.kernels[k].tables = std::make_shared<const Tables>(std::move(tables));
     }
     for (TensorId& t : out.kernels[k].source.arguments)

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sparse/pattern.h"
+#include "target/cuda/masked_turns.h"
 #include "target/cuda/scalar_source.h"
 
 namespace tilewright::cuda {
@@ -242,6 +243,7 @@ struct Writer {
 Or<Detection> detection(const Program& p, const Slots& l, std::int64_t size, const DimOrder& source_layout) {
   if (l.keys > most_keys) return Refused{fmt::format("{} keys, {} can be counted", l.keys, most_keys)};
   if (l.most > INT32_MAX) return Refused{fmt::format("{} micro-tiles in a list, {} can be counted", l.most, INT32_MAX)};
+  if (only_marks(l)) return marks_of_turns(p, l, source_layout);
   Writer w{p, l, size, source_layout};
   const bool marked = l.keys == 0 && !l.of.lengths;
   if (marked) w.mark();

@@ -136,7 +136,7 @@ struct NestText : FragmentLeaf {
     if (f.stages > 1 && !piped) begin_ring(node, f);
     const bool overlaps = s.overlapped && piped && role == Role::computes, bounded = f.stages == 1 || piped;
     const std::string first = bounded ? first_turn_of(f) : "0", more = bounded ? more_turns(f) : fmt::format("{} < {}", lo, end_of(f));
-    if (bounded) bound_turns(f);
+    if (bounded) bound_turns(f, role == Role::copies);
     const Block* const around_turn = turn_nodes;
     if (s.fragments && role == Role::computes) turn_nodes = &node.body;
     if (first != "0") starts[f.step] = first;
@@ -147,12 +147,16 @@ struct NestText : FragmentLeaf {
       ++depth;
       line(fmt::format("const int {} = {}, {} = min({} + {}, {});", lo, first, hi, lo, f.size, end_of(f)));
       const auto around = held;
-      turn(node, f, piped);
+      if (masked(f)) turns_of(node, f, piped);
+      else turn(node, f, piped);
       held = around;
       first_turn = false;
     }
     if (role == Role::copies) line("#pragma unroll 1");      // they have few registers
-    line(fmt::format("for (int {} = {}{}; {}; {} += {}) {{", lo, first, overlaps ? fmt::format(" + {}", f.size) : "", more, lo, f.size));
+    const bool gaps = bounded && skips(f);
+    std::string begin = overlaps ? fmt::format("{} + {}", first, f.size) : first, step = fmt::format("{} += {}", lo, f.size);
+    if (gaps) begin = overlaps ? turn_behind(f, begin) : begin, step = fmt::format("{} = {}", lo, turn_behind(f, fmt::format("{} + {}", lo, f.size)));
+    line(fmt::format("for (int {} = {}; {}; {}) {{", lo, begin, more, step));
     ++depth;
     line(fmt::format("const int {} = min({} + {}, {});", hi, lo, f.size, end_of(f)));
     turns_of(node, f, piped);
@@ -307,7 +311,7 @@ struct NestText : FragmentLeaf {
     place_buffers();
     for (const Buffer& b : nest.buffers)
       if (!in_scratch(b)) where.at(b.tensor).through = patterns(b);
-    if (!nest.slots.empty() && any_bulk()) return Refused{"boxes of the copy engine do not go through slots"};
+    if (!nest.slots.empty() && !only_marks(nest.slots[0]) && any_bulk()) return Refused{"boxes of the copy engine do not go through slots"};
     out.blocks = s.blocks > 0 ? std::min(s.blocks, tiles_of(grid)) : tiles_of(grid);
     describe_boxes();
     clear_borders();

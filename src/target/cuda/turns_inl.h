@@ -5,6 +5,7 @@
 // What reads anything but axes, integers, and elements that are one for the tile, may hold for some and need not hold for all.
 #pragma once
 #include "target/cuda/bulk_inl.h"
+#include "target/cuda/masked_turns.h"
 
 namespace tilewright::cuda {
 
@@ -49,10 +50,20 @@ struct TurnConditions : Bulk {
     return {element, element};
   }
 
+  // What a mask says of a turn (masked_turns.h); empty: it has no marks.
+  std::string marked(const Access& a, bool all) const {
+    for (const Slots& l : nest.slots)
+      if (only_marks(l) && l.of.source == a.tensor)
+        return fmt::format("({}[i64({}) * {} + {} / {}] & {}) != 0", global(l.slot), group_of(l), l.most, variable(2 * l.step), l.unit, all ? 2 : 1);
+    return "";
+  }
+
   std::string holds(const ScalarRef& c, bool all) const {
     const std::string unknown = all ? "false" : "true";
     if (c->op == Op::logical_and) return fmt::format("({} && {})", holds(c->args[0], all), holds(c->args[1], all));
     if (c->op == Op::logical_or) return fmt::format("({} || {})", holds(c->args[0], all), holds(c->args[1], all));
+    if (c->op == Op::read)
+      if (std::string said = marked(std::get<Access>(c->leaf), all); !said.empty()) return said;
     if (c->args.size() != 2) return unknown;
     const Ends a = ends(c->args[0]), b = ends(c->args[1]);
     if (a.low.empty() || b.low.empty() || is_float(c->args[0]->dtype)) return unknown;
@@ -68,13 +79,27 @@ struct TurnConditions : Bulk {
 
   // ---- a loop over the turns in which some point counts, and those between them
 
-  std::string first_turn_of(const For& f) const { return f.turns.every() ? "0" : "first_" + variable_name(f); }
-  void bound_turns(const For& f) {
-    if (f.turns.every()) return;
+  // Marks of the turns of this loop.
+  bool masked(const For& f) const { return nest.slots.size() == 1 && only_marks(nest.slots[0]) && nest.slots[0].step == f.step; }
+  bool all_turns(const For& f) const { return f.turns.every() && !masked(f); }
+  // Whether between two turns that count there may be others.
+  static bool has_gaps(const ScalarRef& c) {
+    return c && (c->op == Op::logical_or || std::any_of(c->args.begin(), c->args.end(), [](const ScalarRef& a) { return has_gaps(a); }));
+  }
+  bool skips(const For& f) const { return masked(f) || (!f.turns.every() && has_gaps(f.turns.condition())); }
+  std::string some_of(const For& f) const {
+    const std::string by_index = f.turns.every() ? "" : holds(f.turns.condition(), false);
+    const std::string by_mark = masked(f) ? marked({nest.slots[0].of.source, {}, nullptr}, false) : "";
+    return by_index.empty() ? by_mark : by_mark.empty() ? by_index : fmt::format("({}) && {}", by_index, by_mark);
+  }
+
+  std::string first_turn_of(const For& f) const { return all_turns(f) ? "0" : "first_" + variable_name(f); }
+  void bound_turns(const For& f, bool one_thread) {
+    if (all_turns(f)) return;
     const std::string lo = variable(2 * f.step), hi = variable(2 * f.step + 1), name = variable_name(f);
     line(fmt::format("const auto live_{} = [&](int {}) {{", name, lo));
     line(fmt::format("  const int {} = min({} + {}, {});", hi, lo, f.size, f.extent));
-    line(fmt::format("  return {};", holds(f.turns.condition(), false)));
+    line(fmt::format("  return {};", some_of(f)));
     line("};");
     line(fmt::format("int first_{0} = 0, last_{0} = {1};  // turns in which some point counts", name, (f.extent - 1) / f.size * f.size));
     // Each question waits for nothing but the one before: of many turns several are asked at once.
@@ -90,8 +115,23 @@ struct TurnConditions : Bulk {
     }
     line(fmt::format("while (first_{0} < last_{0} && !live_{0}(first_{0})) first_{0} += {1};", name, f.size));
     line(fmt::format("while (first_{0} < last_{0} && !live_{0}(last_{0})) last_{0} -= {1};", name, f.size));
+    if (!skips(f)) return;
+    // The next turn that counts: each lane of a warp asks for one.
+    line(fmt::format("const auto next_{} = [&](int at) {{", name));
+    if (one_thread) {
+      line(fmt::format("  while (at <= last_{0} && !live_{0}(at)) at += {1};", name, f.size));
+    } else {
+      line(fmt::format("  for (; at <= last_{}; at += {}) {{", name, 32 * f.size));
+      line(fmt::format("    const int own = at + int(threadIdx.x % 32) * {};", f.size));
+      line(fmt::format("    const unsigned some = __ballot_sync(0xffffffffu, own <= last_{0} && live_{0}(own));", name));
+      line(fmt::format("    if (some) return at + __popc((some & -some) - 1) * {};", f.size));
+      line("  }");
+    }
+    line("  return at;");
+    line("};");
   }
-  std::string more_turns(const For& f) const { return f.turns.every() ? fmt::format("{} < {}", variable(2 * f.step), end_of(f)) : fmt::format("{} <= last_{}", variable(2 * f.step), variable_name(f)); }
+  std::string turn_behind(const For& f, const std::string& at) const { return skips(f) ? fmt::format("next_{}({})", variable_name(f), at) : at; }
+  std::string more_turns(const For& f) const { return all_turns(f) ? fmt::format("{} < {}", variable(2 * f.step), end_of(f)) : fmt::format("{} <= last_{}", variable(2 * f.step), variable_name(f)); }
 
   // The stream that leaves turns out; null: there is none.
   static const For* uneven_stream(const Block& nodes) {
