@@ -188,6 +188,7 @@ struct NestText : FragmentLeaf {
   void turn(const Node& node, const For& f, bool piped) {
     if (f.stages > 1 && !piped) at_stage(ring_of(node), "stage_" + variable_name(f));
     block(node.body, f.stages > 1 ? &node : nullptr);
+    without_guard.clear();
     if (f.stages > 1 && !piped) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
     close(1);
   }
