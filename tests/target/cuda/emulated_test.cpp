@@ -207,7 +207,7 @@ TEST(Emulated, EveryKindOfSchedule) {
       {"matmul", testing::matmul(200, 128, 264, "f16")},     {"matmul_bf16", testing::matmul(128, 96, 136, "bf16")},  {"matmul_odd", testing::matmul(70, 52, 45, "f32")},
       {"first", first_convolution(24, 3, 3)}, {"first_odd", first_convolution(21, 3, 5)}, {"first_wide", first_convolution(20, 5, 3)},
       {"pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16")}, {"pair_stride", testing::depthwise_pointwise(2, 13, 40, 48, 2, "f16")},
-      {"normed", testing::matmul_with("normed", 200, 128, 320, "bf16")},
+      {"normed", testing::matmul_with("normed", 200, 128, 320, "bf16")}, {"residual", testing::matmul_with("residual", 200, 128, 264, "bf16")},
       {"attention", testing::attention({.heads = 2, .queries = 100, .keys = 200, .dtype = "f16"})}, {"causal", testing::attention({.queries = 150, .keys = 150, .dtype = "f16", .causal = true})}};
   Kernels kernels;
   std::vector<std::unique_ptr<Scheduled>> list;
