@@ -5,7 +5,7 @@
 # them beside torch.compile, N=1 and N=32; `time` measures kernels, peers in the same process; `models` takes rows of your own (--rows:
 # bench/gpu/models.py says which); `kernels NETWORK:TYPE:N,...` (the same rows) or `kernels FILE SIZE=N ...` checks and times every kernel of networks; `attention` and
 # `matmul` check all kinds of those, the small ones under memcheck and racecheck too, and time the others beside cuDNN, FlexAttention and cuBLAS;
-# `decode` times one query over long caches, planned whole; `counters` sets the bytes that the
+# `decode` times one query over long caches, planned whole; `loss` a linear layer with its cross-entropy; `counters` sets the bytes that the
 # GPU counted beside the model's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -49,11 +49,12 @@ case "${1:-all}" in
   models) models "${@:2}" ;;
   sparse) TILEWRIGHT_LIBRARY=${TILEWRIGHT_LIBRARY:-$PWD/build-gpu/libtilewright.so} PYTHONPATH=python python3 bench/gpu/sparse.py "${@:2}" ;;
   decode) TILEWRIGHT_LIBRARY=${TILEWRIGHT_LIBRARY:-$PWD/build-gpu/libtilewright.so} PYTHONPATH=python python3 bench/gpu/decode.py "${@:2}" ;;
+  loss) TILEWRIGHT_LIBRARY=${TILEWRIGHT_LIBRARY:-$PWD/build-gpu/libtilewright.so} PYTHONPATH=python python3 bench/gpu/loss.py "${@:2}" ;;
   kernels)
     if [ -f "${2:-}" ]; then "${bench}_models" both "${@:2}"
     else BENCH_GPU=$bench TILEWRIGHT_LIBRARY=${TILEWRIGHT_LIBRARY:-$PWD/build-gpu/libtilewright.so} PYTHONPATH=python python3 bench/gpu/network_kernels.py "${@:2}"; fi ;;
   counters)
     ncu --clock-control none --csv --print-units base --metrics dram__bytes.sum,l1tex__m_xbar2l1tex_read_bytes.sum,l1tex__m_l1tex2xbar_write_bytes.sum,gpu__time_duration.sum "$bench" once 2> /dev/null | python3 bench/gpu/counters.py ;;
   all) for part in check sanitize right 'networks 1' 'networks 2' 'networks 3' 'networks 4' time counters; do "$0" $part; done ;;
-  *) echo "usage: bench/gpu.sh build|check|sanitize|right|networks|time|models|sparse|decode|kernels|attention|matmul|counters|all" >&2; exit 2 ;;
+  *) echo "usage: bench/gpu.sh build|check|sanitize|right|networks|time|models|sparse|decode|loss|kernels|attention|matmul|counters|all" >&2; exit 2 ;;
 esac

@@ -240,6 +240,40 @@ def attention_case(f, copies):
     return ours, sets, calls, some, sources[0]["Y"][:1, :1, max(0, queries - 256) :]
 
 
+def judged_part(facts, got, want):
+    """Of a peer's result what is judged of ours: the first rows of a product, the last ones of the first head."""
+    return got[: want.shape[0]] if facts["kind"] == "matmul" else got.flatten(0, -3)[0, -want.shape[-2] :].reshape(want.shape)
+
+
+def apart(got, want):
+    return ((got.double() - want).norm() / want.norm()).item()
+
+
+def beside_peers(facts, kernel, ours, theirs, calls, reference, judged):
+    """Errors of ours and of each peer on the same inputs: as they are, with outliers of 1e4, and whether NaN is where doubles have it."""
+    said = []
+    calls = {name: call for name, call in calls.items() if "without" not in name and "softmax" not in name}  # those compute something else
+    for change in ("as drawn", "outliers"):
+        if change == "outliers":
+            for x in theirs[:2]:
+                x.masked_fill_(torch.rand(x.shape, device=x.device) < 1e-4, 1e4)
+        want = reference(*theirs)
+        kernel(*ours)
+        errors = {"ours": apart(judged, want)}
+        for name, call in calls.items():
+            try:
+                errors[name] = apart(judged_part(facts, call(*theirs), want), want)
+            except RuntimeError:
+                continue
+        said.append(f"{change}: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()))
+    one = theirs[0 if facts["kind"] == "matmul" else 1]       # of the first row, or of the first key of each head
+    one.view(-1, *one.shape[-2:])[:, 0, 0] = math.nan
+    want = reference(*theirs)
+    kernel(*ours)
+    said.append("NaN as in doubles" if bool((judged.isnan() == want.isnan()).all()) else "NaN ELSEWHERE")
+    return "; ".join(said)
+
+
 def measure(folder, facts):
     size = facts["compulsory"]
     copies = max(2, min(8, int(6e9 // max(size, 1))))
@@ -248,8 +282,7 @@ def measure(folder, facts):
     kernel(*ours[0])
     torch.cuda.synchronize()
     want = reference(*theirs[0])
-    got = judged.double()
-    error = ((got - want).norm() / want.norm()).item()
+    error = apart(judged, want)
     if not error < {"f32": 1e-5, "f16": 2e-3, "bf16": 1e-2}[facts["dtype"]]:
         raise RuntimeError(f"{facts['name']}: error {error}")
     graphs = {"ours": captured(kernel, ours)}
@@ -265,15 +298,15 @@ def measure(folder, facts):
     for _ in range(ROUNDS):
         for name, g in graphs.items():
             times[name].append(replay_us(g))
-    return {name: statistics.median(t) for name, t in times.items()}, error
+    return {name: statistics.median(t) for name, t in times.items()}, error, "" if facts["kind"] == "pair" else beside_peers(facts, kernel, ours[0], theirs[0], calls, reference, judged)
 
 
-def row(facts, times, error):
+def row(facts, times, error, beside):
     ours = times.pop("ours")
     peer = min(times, key=times.get)
     all_of_them = ", ".join(f"{name} {us:.1f}" for name, us in sorted(times.items(), key=lambda t: t[1]))
     print(f"| {facts['name']} | {times[peer] / ours:.2f} | {ours:.1f} | {all_of_them} | {facts['predicted'] * 1e6:.1f} | {facts['l2_bytes'] / 1e6:.1f} | "
-          f"{facts['compulsory'] / 1e6:.1f} | {2e-6 * facts['multiply_adds'] / ours:.1f} | {facts['compulsory'] / 1e3 / ours:.0f} | {error:.0e} | {facts['schedule']} |")
+          f"{facts['compulsory'] / 1e6:.1f} | {2e-6 * facts['multiply_adds'] / ours:.1f} | {facts['compulsory'] / 1e3 / ours:.0f} | {error:.0e} | {beside} | {facts['schedule']} |")
 
 
 def measure_from(folder, manifest, first):
@@ -281,8 +314,7 @@ def measure_from(folder, manifest, first):
     torch.zeros(1, device="cuda")
     for facts in manifest[first:]:
         try:
-            times, error = measure(folder, facts)
-            row(facts, times, error)
+            row(facts, *measure(folder, facts))
         except Exception as e:
             print(f"! {facts['name']}: {' '.join(str(e).split())[:200]}")
         sys.stdout.flush()
@@ -325,8 +357,8 @@ def main():
         return measure_from(folder, manifest, int(sys.argv[3]))
     versions = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
     print(f"{datetime.date.today()}, {versions}, CUDA {torch.version.cuda}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, TF32 off, clocks as found.\n")
-    print("| kernel | peer over ours | ours, us | peers, us | predicted, us | L2 MB by the model | least MB | TFLOP/s | GB/s | error | schedule |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    print("| kernel | peer over ours | ours, us | peers, us | predicted, us | L2 MB by the model | least MB | TFLOP/s | GB/s | error | errors beside the peers' | schedule |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     families = {}
     for line in rows_of(folder, manifest, limit):
         print(line, flush=True)

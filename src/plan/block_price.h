@@ -29,6 +29,8 @@ std::vector<Schedule> bulk_variants(const Program&, const Region&, const Schedul
 
 // Schedules of a region that keep rows in registers along a stream, the fastest by prediction first; none where that is not what it is.
 std::vector<BlockChoice> fragment_choices(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
+// Of these, those where a contraction's products are walked and its columns are few enough to be whole.
+std::vector<BlockChoice> row_choices(const Program&, const Region&, const Machine&, const std::vector<DimOrder>& layouts);
 
 // The tensor unit whose instruction one warp issues, with operands in registers; none where the machine has none for the type.
 std::optional<UnitId> warp_unit(const Machine&, DType);

@@ -8,17 +8,13 @@
 #include "law/stream.h"
 #include "plan/block_price.h"
 #include "plan/bulk_boxes.h"
+#include "plan/row_slots.h"
 #include "plan/tile_order.h"
 #include "schedule/role_registers.h"
 
 namespace tilewright {
 
 namespace {
-
-bool transcendental(const ScalarRef& s) {
-  if (s->op == Op::exp || s->op == Op::log || s->op == Op::tanh || s->op == Op::erf || s->op == Op::pow) return true;
-  return std::any_of(s->args.begin(), s->args.end(), transcendental);
-}
 
 // Kernels of rows in registers: a stream whose sums follow statistics of rows, with contractions on the instructions of four warps.
 // Batch axes are cut to single elements, the rows into groups of 64, operands come in boxes.
@@ -206,7 +202,7 @@ struct FragmentChooser {
         if (const auto unit = group_unit(m, type)) turn.tensor += 2 * points / (operations_per_second(m, *unit, type) / cores);
         continue;
       }
-      turn.vector += slots(st) * points / (operations_per_second(m, *fma, DType::f32) / 2 / cores);
+      turn.vector += row_slots(st) * points / (operations_per_second(m, *fma, DType::f32) / 2 / cores);
       if (transcendental(st.body) && other) turn.vector += points / (operations_per_second(m, *other, DType::f32) / cores) / 2;
     }
     return turn;
@@ -217,17 +213,6 @@ struct FragmentChooser {
       return g && ((g->op == Op::read && g->dtype == DType::boolean) || std::any_of(g->args.begin(), g->args.end(), reads));
     };
     return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return reads(p.statement(id)->guard); });
-  }
-  // Instructions a point, of a map or a reduction: those of extremes and roundings take two slots.
-  double slots(const Statement& st) const {
-    if (st.reducer != Reducer::none) return st.reducer == Reducer::sum ? 1 : 2;
-    double n = 0;
-    const std::function<void(const ScalarRef&)> visit = [&](const ScalarRef& x) {
-      if (!x->args.empty()) n += x->op == Op::cast ? 0.5 : 1;
-      for (const ScalarRef& a : x->args) visit(a);
-    };
-    visit(st.body);
-    return std::max(n, 1.0);
   }
 
   // Bands that could be: as many of the innermost batch as the cache keeps what they stream of, and more, which share their turns better
@@ -308,7 +293,7 @@ struct FragmentChooser {
 std::vector<BlockChoice> fragment_choices(const Program& p, const Region& r, const Machine& m, const std::vector<DimOrder>& layouts) {
   FragmentChooser c{p, r, m, layouts};
   std::vector<BlockChoice> found;
-  if (!c.find_axes()) return found;
+  if (!c.find_axes()) return row_choices(p, r, m, layouts);
   const DType type = p.tensor(contraction(p, c.statement(c.contractions[0]))->b->tensor).dtype;
   if (!group_unit(m, type)) return found;
   for (int groups : {3, 2, 1})
@@ -316,6 +301,7 @@ std::vector<BlockChoice> fragment_choices(const Program& p, const Region& r, con
       for (int stages : {4, 3, 2})
         for (int rows_ahead : {2, 1})
           for (int cluster : {1, 2}) c.try_one(groups, chunk, stages, rows_ahead, cluster, found);
+  if (found.empty()) return row_choices(p, r, m, layouts);
   auto picoseconds = [](const BlockChoice& choice) { return std::llround(choice.seconds * 1e12); };
   std::stable_sort(found.begin(), found.end(), [&](const BlockChoice& a, const BlockChoice& b) { return picoseconds(a) < picoseconds(b); });
   return found;

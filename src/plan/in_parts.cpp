@@ -45,6 +45,16 @@ bool any_of_few_rows(const Program& p, int threads) {
   return false;
 }
 
+// A stream whose elements are a contraction's results: where its products do not fit into scratch, rows of elements are made whole instead,
+// as many as registers hold. 1: it is none.
+std::int64_t parts_in_registers(const Program& p, const Cascade& c, std::int64_t extent) {
+  constexpr std::int64_t longest = 256, least_parts = 8;
+  const bool made = std::any_of(c.statements.begin(), c.statements.end(), [&](StatementId id) { return static_cast<bool>(contraction(p, *p.statement(id))); });
+  for (std::int64_t length = longest; made && length >= least_part; length -= granule)
+    if (extent % length == 0 && extent / length >= least_parts) return extent / length;
+  return 1;
+}
+
 std::optional<Program> one_more(const Program& p, const Machine& m, int threads, KnownStreams* known) {
   const auto layouts = m.target == Target::cuda ? choose_layouts(p, true) : std::vector<DimOrder>{};
   for (const Cascade& c : cascades(p, known)) {
@@ -53,7 +63,11 @@ std::optional<Program> one_more(const Program& p, const Machine& m, int threads,
     std::int64_t tiles = 0, cores = threads;
     if (m.target == Target::cuda) {
       const auto choices = fragment_choices(p, c.region, m, layouts);
-      if (choices.empty()) continue;
+      if (choices.empty()) {
+        const std::int64_t parts = parts_in_registers(p, c, extent.constant());
+        if (auto parted = stream_in_parts(p, c, parts)) return std::move(*parted);
+        continue;
+      }
       tiles = tiles_of(c.region, choices[0].schedule), cores = m.core.count;
     } else {
       tiles = rows_of(p, c);

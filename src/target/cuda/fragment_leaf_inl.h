@@ -19,7 +19,7 @@ struct FragmentLeaf : TensorLeaf {
   RegionAxis row_axis() const {
     RegionAxis a = -1;
     for (const AxisStep& step : s.steps)
-      if (step.how == AxisStep::How::tile) a = step.axis;
+      if (step.how == AxisStep::How::tile && step.size > 1) a = step.axis;
     return a;
   }
   RegionAxis axis_in_region(StatementId id, AxisId a) const {
@@ -189,8 +189,10 @@ struct FragmentLeaf : TensorLeaf {
     source.approximate = true, source.places = places;
     if (!know_fragments(source, id, "n", "u", rows_only ? "u" : "u / 2")) return;
     const DType have = compute_type(st.body->dtype);
-    std::string v = source.value(st.body, id), live = existing(*points, id, false);
-    if (st.guard && !whole_turns) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
+    const bool masked = without_guard.count(id) > 0;
+    if (masked) know_finite(source, st);
+    std::string v = source.value(st.body, id), live = masked ? "" : existing(*points, id, false);
+    if (st.guard && !whole_turns && !masked) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
     if (!only_packed(st.out)) v = source.rounded(v, have, p.tensor(st.out).dtype);
     out.text += source.lines;
     line(fmt::format("{}[{}] = {};", fragment(st.out), rows_only ? "u" : "n * 4 + u", live.empty() ? v : fmt::format("{} ? {} : {}(0)", live, v, type_of(p.tensor(st.out).dtype))));
@@ -229,6 +231,7 @@ struct FragmentLeaf : TensorLeaf {
   bool is_state(TensorId t) const {
     return std::any_of(r.statements.begin(), r.statements.end(), [&](StatementId id) { return statement(id).out == t && !statement(id).reduced.empty(); });
   }
+  std::set<StatementId> made_whole{};    // reductions of columns outside of all loops
   void store_state(TensorId t) {
     if (!is_state(t) || !held.count(t)) return;
     for (StatementId id : r.statements) {
@@ -238,6 +241,9 @@ struct FragmentLeaf : TensorLeaf {
       const auto points = common_points(p, nest, {id});
       return store_fragment(*points, id, held.at(t), t);
     }
+    // It was made behind the last turn.
+    for (StatementId id : r.statements)
+      if (statement(id).out == t && made_whole.count(id)) return store_fragment(*common_points(p, nest, {id}), id, held.at(t), t);
     why = fmt::format("{} leaves the kernel as it was added up", p.tensor(t).name);
   }
 
@@ -313,13 +319,15 @@ struct FragmentLeaf : TensorLeaf {
     ScalarSource source(p, *points, where, axes(*points), pad());
     source.approximate = true, source.places = places;
     if (!know_fragments(source, id, "n", "u", "u / 2")) return;
-    std::string v = source.value(st.body, id), live = existing(*points, id, false);
-    if (st.guard && !whole_turns) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
+    const bool masked = without_guard.count(id) > 0;
+    std::string v = source.value(st.body, id), live = masked ? "" : existing(*points, id, false);
+    if (st.guard && !whole_turns && !masked) live += (live.empty() ? "" : " && ") + source.value(st.guard, id);
     if (!live.empty()) v = fmt::format("({} ? {} : {})", live, v, none);
     out.text += source.lines;
     const std::string chain = chains == 8 ? part + "[n % 2 * 4 + u]" : part + "[u]";
     line(fmt::format("{} = {};", chain, combined(st.reducer, chain, v)));
     close(1);
+    if (!turn_nodes) made_whole.insert(id);
     const bool apart = adds_up_behind(id), lags = st.reducer == Reducer::max && lag_of(st.out) > 0;
     line("#pragma unroll");
     line("for (int u = 0; u < 2; ++u) {");
@@ -338,6 +346,63 @@ struct FragmentLeaf : TensorLeaf {
     }
     if (apart) behind_loop.insert(id);
     close(2);
+  }
+
+  // ---- turns in which some points do not count: elements that only a maximum and its exponentials read become -inf, once
+
+  std::set<StatementId> without_guard{};             // what reads such elements, or zeros that were made of them
+  ScalarRef guard_of(StatementId id) const {
+    const Statement& st = statement(id);
+    return st.guard ? substitute(p, st.guard, r.image[static_cast<std::size_t>(r.position(id))]) : nullptr;
+  }
+  // exp(e * c - b), c not negative: 0 at -inf.
+  bool vanishes(const ScalarRef& body, TensorId e) const {
+    if (body->op == Op::cast) return vanishes(body->args[0], e);
+    if (body->op != Op::exp || body->args[0]->op != Op::sub || exponent_scale(body, e) <= 0) return false;
+    const auto names = [&](const ScalarRef& x, const auto& self) -> bool {
+      return (x->op == Op::read && std::get<Access>(x->leaf).tensor == e) || std::any_of(x->args.begin(), x->args.end(), [&](const ScalarRef& a) { return self(a, self); });
+    };
+    return !names(body->args[0]->args[1], names);
+  }
+  void mask_elements(StatementId maker) {
+    const TensorId e = statement(maker).out;
+    if (whole_turns || !turn_nodes || !held.count(e) || held.at(e).column < 0) return;
+    std::vector<StatementId> readers, sums;
+    std::set<TensorId> zero;
+    bool extreme = false;
+    for (StatementId id : r.statements) {
+      const Statement& st = statement(id);
+      if (!reads(st, e)) continue;
+      const bool is_maximum = st.reducer == Reducer::max && st.body->op == Op::read, is_exponential = st.reduced.empty() && vanishes(st.body, e);
+      if (!in_turn(id) || !(is_maximum || is_exponential) || !equal(guard_of(id), guard_of(readers.empty() ? id : readers[0]))) return;
+      extreme |= is_maximum, readers.push_back(id);
+      if (is_exponential) zero.insert(st.out);
+    }
+    if (!extreme || zero.empty()) return;
+    for (StatementId id : r.statements)
+      if (const Statement& st = statement(id); st.reducer == Reducer::sum && in_turn(id) && st.body->op == Op::read && zero.count(std::get<Access>(st.body->leaf).tensor) && equal(guard_of(id), guard_of(readers[0]))) sums.push_back(id);
+    const auto points = common_points(p, nest, {readers[0]});
+    const auto shape = columns_of(*points, readers[0]);
+    if (!shape || shape->columns != held.at(e).columns) return;
+    std::string live = existing(*points, readers[0], false);
+    if (live.empty() && !statement(readers[0]).guard) return;
+    open_columns_of(shape->columns);
+    name_point(*points, readers[0]);
+    ScalarSource source(p, *points, where, axes(*points), pad());
+    source.places = places;
+    if (statement(readers[0]).guard) live += (live.empty() ? "" : " && ") + source.value(statement(readers[0]).guard, readers[0]);
+    out.text += source.lines;
+    line(fmt::format("if (!({})) {}[n * 4 + u] = {};", live, fragment(e), literal(-INFINITY, DType::f32)));
+    close(1);
+    without_guard.insert(readers.begin(), readers.end());
+    without_guard.insert(sums.begin(), sums.end());
+  }
+  // Where nothing of a row has been seen its maximum is -inf, which no difference of infinities may meet.
+  void know_finite(ScalarSource& source, const Statement& st) {
+    for_each_access(st, [&](const Access& a) {
+      if (const auto it = held.find(a.tensor); it != held.end() && it->second.column < 0)
+        source.know(a.tensor, fmt::format("({0}[u / 2] == {1} ? 0.0f : {0}[u / 2])", fragment(a.tensor), literal(-INFINITY, DType::f32)));
+    });
   }
 
   // ---- what a turn need not do
@@ -479,8 +544,20 @@ struct FragmentLeaf : TensorLeaf {
     for (const std::string& text : lines) line(text);
     if (beside && !first_turn) print_put_off();
     if (beside) line(fmt::format("turn_ends<{}>();", s.threads / 128));
+    // Where boxes are kept for a turn, its products may go on until the next ones are under way.
+    if (const int kept = where_kept(b.tensor); kept > 0 && !beside) {
+      line(fmt::format("group_wait<{}>();", kept));
+      going_on.insert(st.out);
+      return;
+    }
     wait_for(st.out, beside && !first_turn ? 1 : 0);
     settled = first_turn || !beside;
+  }
+  std::set<TensorId> going_on{};         // sums whose last products may be under way behind the loop
+  int where_kept(TensorId t) const { return buffer_of(t).at ? buffer_of(t).at->kept : 0; }
+  void all_products() {
+    for (TensorId t : going_on) wait_for(t, 0);
+    going_on.clear();
   }
   std::set<StatementId> made_instructions{};
   std::vector<std::string> put_off_lines{};
@@ -589,6 +666,7 @@ struct FragmentLeaf : TensorLeaf {
     if (c.kind == Compute::Kind::map) fragment_map(c.statement);
     else if (c.kind == Compute::Kind::contract) fragment_contract(c.statement);
     else fragment_reduce(c.statement);
+    if (c.kind != Compute::Kind::reduce && why.empty()) mask_elements(c.statement);
   }
 };
 

@@ -190,6 +190,7 @@ template <int pending> TW_DEVICE void group_wait() { asm volatile("wgmma.wait_gr
 // Groups take turns: each waits for the one in front, and lets the next one go.
 template <int groups> TW_DEVICE void turn_begins() { if constexpr (groups > 1) asm volatile("bar.sync %0, 256;" :: "r"(2 + int(threadIdx.x / 128)) : "memory"); }
 template <int groups> TW_DEVICE void turn_ends() { if constexpr (groups > 1) asm volatile("bar.arrive %0, 256;" :: "r"(2 + int(threadIdx.x / 128 + 1) % groups) : "memory"); }
+TW_DEVICE void bring_near(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 TW_DEVICE void scratch_to_group() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Two elements of a row in a register, 0 for one that is not there.
 template <class T> TW_DEVICE unsigned two(const T* row, int first, int second, bool has_first, bool has_second) {

@@ -55,8 +55,13 @@ struct NestText : FragmentLeaf {
         line(role == Role::computes ? fmt::format("threads_meet<{}>();", s.threads) : "__syncthreads();");
         if (head) issue_ahead(*ring, std::get<For>(ring->op));
       } else if (const For* f = std::get_if<For>(&nodes[n].op)) {
-        loop(nodes[n], *f);
         std::stable_partition(begun.begin(), begun.end(), [&](StatementId id) { return rides(id); });
+        if (!begun.empty() && any_bulk()) {
+          std::size_t behind = n;
+          const auto group = with_maps(p, nest, nodes, behind, begun.back());
+          bring_near(points_of(group), group);
+        }
+        loop(nodes[n], *f);
         for (std::size_t b = 0; b < begun.size(); ++b) {
           std::vector<StatementId> group = {begun[b]};
           if (b + 1 == begun.size()) group = with_maps(p, nest, nodes, n, begun[b]);
@@ -165,6 +170,7 @@ struct NestText : FragmentLeaf {
     turn_nodes = around_turn;
     if (piped && role == Role::computes) {
       if (grouped()) line("group_wait<0>();");
+      all_products();
       release_kept(node);
     }
   }
@@ -187,6 +193,7 @@ struct NestText : FragmentLeaf {
   void turn(const Node& node, const For& f, bool piped) {
     if (f.stages > 1 && !piped) at_stage(ring_of(node), "stage_" + variable_name(f));
     block(node.body, f.stages > 1 ? &node : nullptr);
+    without_guard.clear();
     if (f.stages > 1 && !piped) line(fmt::format("stage_{0} = stage_{0} == {1} ? 0 : stage_{0} + 1;", variable_name(f), f.stages - 1));
     close(1);
   }

@@ -336,6 +336,40 @@ struct TensorLeaf : RidingRows {
     return n;
   }
 
+  // What maps read point by point behind the last product (a residual, a gate) is asked for ahead of the first: it waits in the L2 then.
+  void bring_near(const Points& points, const std::vector<StatementId>& group) {
+    const Leaf leaf = leaf_of(points, group[0], group.back());
+    if (!leaf.at || !leaf.at->group || !leaf.at->tensor) return;
+    const auto t = tensor_tile(points, leaf);
+    if (!t || t->n.size() != 1) return;
+    std::set<TensorId> asked;
+    for (StatementId id : group)
+      if (statement(id).reduced.empty())
+        for_each_access(statement(id), [&](const Access& a) {
+          const std::int64_t line_elements = 128 / static_cast<std::int64_t>(bytes_of(p.tensor(a.tensor).dtype));
+          const auto at = indices(points, id, a.at);
+          const bool made = std::any_of(group.begin(), group.end(), [&](StatementId other) { return statement(other).out == a.tensor; });
+          const bool by_row = std::any_of(t->m.begin(), t->m.end(), [&](RegionAxis x) { return depends(at, x); });
+          const bool affine = std::all_of(at.begin(), at.end(), [](const Index& i) { return is_affine(i); });
+          if (made || a.otherwise || !by_row || !affine || t->columns % line_elements || in_scratch(buffer_of(a.tensor)) || !where.at(a.tensor).through.empty()) return;
+          std::int64_t stride = 0;
+          for (std::size_t d = 0; d < at.size(); ++d) stride += coefficient_of(at[d], t->n[0]).constant() * where.at(a.tensor).stride[d];
+          if (stride != 1 || !asked.insert(a.tensor).second) return;
+          const std::int64_t lines = t->columns / line_elements;
+          line(fmt::format("for (int i = threadIdx.x; i < {}; i += {}) {{  // {}: on its way to the L2", t->rows * lines, s.threads, p.tensor(a.tensor).name));
+          ++depth;
+          line(fmt::format("const int row = i / {0}, column = i % {0} * {1};", lines, line_elements));
+          unflatten(points, t->m, "row");
+          unflatten(points, t->n, "column");
+          fixed_axes(points, leaf, *t);
+          std::vector<RegionAxis> all = t->m;
+          all.push_back(t->n[0]);
+          const std::string live = alive(points, all), address = ScalarSource(p, points, where, axes(points), pad()).address(a.tensor, at);
+          line(fmt::format("{}bring_near(&{});", live.empty() ? "" : fmt::format("if ({}) ", live), address));
+          close(1);
+        });
+  }
+
   // Operands that only the columns decide (a bias) are fetched once.
   std::vector<Fetch> column_operands(const Points& points, const Tile& t, const std::vector<StatementId>& group) const {
     std::vector<Fetch> list;

@@ -9,6 +9,7 @@
 #include "expr/random_program.h"
 #include "law/stream_forms.h"
 #include "normal/normal.h"
+#include "plan/block_price.h"
 #include "target/cuda/build.h"
 #include "target/cuda/cases.h"
 #include "target/cuda/random_network.h"
@@ -161,13 +162,52 @@ std::string first_convolution(int side, int channels, int taps) {
                      side, channels, taps, 2 * side, taps / 2);
 }
 
+const char* const rows_of_words = R"(program rows(z=3, t=450, v=64, m=192, w=192)
+input H[t m], W[w m] : bf16
+input label[t] : index(w)
+S[z t v] : f32 = sum[m] H[t m] * W[64*z+v, m]
+M[z t] : f32 = max[v] S[z t v]
+Z[z t] : f32 = sum[v] exp(S[z t v] - M[z t])
+T[z t] : f32 = sum[v] S[z t v] where index(v) + 64 * index(z) == label[t]
+output M, Z, T
+)";
+// Scores leave no kernel: rows of some words each stay in registers, behind the last turn of their products, and only states are stored.
+TEST(Emulated, RowsOfAContractionAreReducedInRegisters) {
+  Machine few = machine_named("h200");
+  few.core.count = 4;                            // blocks take several tiles
+  const GpuCase first = testing::gpu_case("rows", rows_of_words, few);
+  Kernels kernels;
+  std::vector<std::unique_ptr<Scheduled>> list;
+  std::set<int> clusters;
+  for (const BlockChoice& choice : row_choices(*first.program, first.region, few, first.layouts)) {
+    EXPECT_TRUE(choice.schedule.fragments);
+    EXPECT_EQ(choice.schedule.blocks, 4);
+    auto s = std::make_unique<Scheduled>();
+    s->c = first, s->c.schedule = choice.schedule;
+    PlannedKernel k;
+    k.name = "rows", k.region = first.region, k.schedule = choice.schedule;
+    s->plan.program = first.program, s->plan.machine = few, s->plan.kernels = {k}, s->plan.layouts = first.layouts;
+    s->planned = std::make_unique<Planned>(s->plan, kernels);
+    ASSERT_EQ(s->planned->why[0], "");
+    clusters.insert(choice.schedule.cluster);
+    list.push_back(std::move(s));
+  }
+  EXPECT_EQ(clusters.size(), 2u);
+  kernels.compile();
+  for (auto& s : list) {
+    const Values given = testing::sample(s->c), want = evaluate(*s->c.program, given, {}, Evaluation::fp64), got = s->planned->run(given);
+    EXPECT_EQ(s->planned->problem, "") << text(s->c.region, s->c.schedule) << s->planned->sources[0].text;
+    for (const auto& [t, a] : got) EXPECT_LE(testing::difference(want.at(t), a), 1e-5) << s->c.program->tensor(t).name << " " << text(s->c.region, s->c.schedule);
+  }
+}
+
 TEST(Emulated, EveryKindOfSchedule) {
   const Machine h200 = machine_named("h200");
   const std::vector<std::pair<std::string, std::string>> texts = {
       {"matmul", testing::matmul(200, 128, 264, "f16")},     {"matmul_bf16", testing::matmul(128, 96, 136, "bf16")},  {"matmul_odd", testing::matmul(70, 52, 45, "f32")},
       {"first", first_convolution(24, 3, 3)}, {"first_odd", first_convolution(21, 3, 5)}, {"first_wide", first_convolution(20, 5, 3)},
       {"pair", testing::depthwise_pointwise(1, 14, 48, 64, 1, "f16")}, {"pair_stride", testing::depthwise_pointwise(2, 13, 40, 48, 2, "f16")},
-      {"normed", testing::matmul_with("normed", 200, 128, 320, "bf16")},
+      {"normed", testing::matmul_with("normed", 200, 128, 320, "bf16")}, {"residual", testing::matmul_with("residual", 200, 128, 264, "bf16")},
       {"attention", testing::attention({.heads = 2, .queries = 100, .keys = 200, .dtype = "f16"})}, {"causal", testing::attention({.queries = 150, .keys = 150, .dtype = "f16", .causal = true})}};
   Kernels kernels;
   std::vector<std::unique_ptr<Scheduled>> list;

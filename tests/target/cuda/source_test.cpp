@@ -203,6 +203,17 @@ TEST(CudaSource, DescribesItsBoxes) {
 }
 
 // Where rows do not begin on 16 bytes the copy engine is not asked.
+// What stands behind a product that warps with roles make is asked for ahead of it, each line of it once; a bias is too little for that.
+TEST(CudaSource, ResidualsWaitInTheCache) {
+  const Machine machine = machine_named("h200");
+  for (const char* behind : {"residual", "gate", "bias"}) {
+    const GpuCase c = case_where(behind, testing::matmul_with(behind, 256, 128, 256, "bf16"), machine, [](const Schedule& s) { return in_bulk(s) && s.leaves[0].columns == 64; });
+    const auto source = cuda::source_of(*c.program, c.region, c.schedule, specialise(*c.program, c.nest), c.layouts);
+    ASSERT_TRUE(source) << source.reason();
+    EXPECT_EQ(source->text.find("bring_near(") != std::string::npos, std::string(behind) != "bias") << source->text;
+  }
+}
+
 TEST(CudaSource, BringsNoBoxesThatTheEngineCannot) {
   const Machine h200 = machine_named("h200");
   for (const auto& [m, n, k] : {std::tuple{256, 100, 256}, {256, 256, 260}, {256, 100, 300}}) {

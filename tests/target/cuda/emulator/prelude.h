@@ -119,6 +119,7 @@ TW_INLINE void ptx_bar_arrive_256(int barrier) { tw_arrive(barrier, 256); }
 TW_INLINE void ptx_setmaxnreg_dec_sync_aligned_u32(int n) { tw_registers(n); }
 TW_INLINE void ptx_setmaxnreg_inc_sync_aligned_u32(int n) { tw_registers(n); }
 TW_INLINE void ptx_fence_proxy_async_shared_cta() {}
+TW_INLINE void ptx_prefetch_global_L2(const void*) {}
 // A box of a tensor into scratch; or to all blocks of the cluster that the mask names.
 template <int dims, bool to_all, class... Rest> TW_INLINE void ptx_box(unsigned to, const void* map, Rest... rest) {
   const long long list[] = {(long long)rest...};
